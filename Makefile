@@ -1,0 +1,46 @@
+# The tasks of the project. Each works by itself on a machine with Python >= 3.11 and make.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DATA   ?= data
+
+export DAGSTER_DISABLE_TELEMETRY := yes
+
+.PHONY: demo test check lint unit dev bench snapshot sample clean help
+
+help:            ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("InfraScope needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@echo "Installing pinned dependencies into $(VENV) (about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)   ## install, run the whole pipeline on the sample runs, and show what it found
+	@$(BIN)/infrascope run data/sample --data $(DATA)
+
+test: $(READY)   ## ruff, mypy and pytest
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -n 2
+
+check: $(READY)  ## everything that `make test` does, and the long suite (a real daemon, the benchmarks' smoke run)
+	$(MAKE) test
+	$(BIN)/pytest -q -m slow
+
+dev: $(READY)    ## the Dagster UI on localhost, with the sample runs registered
+	@$(BIN)/python -m infrascope_dagster.dev
+
+bench: $(READY)  ## ratios against peers, measured side by side in one run
+	$(BIN)/python -m benchmarks
+
+snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
+	$(BIN)/pytest -q tests/dagster/test_snapshot.py --snapshot-update
+
+clean:           ## remove what the project made (not the run files)
+	rm -rf $(VENV) .dagster data/lake data/models data/warehouse.duckdb .pytest_cache .mypy_cache .ruff_cache

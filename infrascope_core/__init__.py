@@ -1,0 +1,1 @@
+"""The science of InfraScope: run files in, states, patterns and anomalies out. Never imports dagster."""

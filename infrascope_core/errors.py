@@ -1,0 +1,46 @@
+"""The one exception tree: every message is one sentence that names what is at fault and what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class InfraScopeError(Exception):
+    """Root of all errors that a user can cause and can mend."""
+
+
+class RunFileError(InfraScopeError):
+    """A run file cannot be used as it lies; it is rejected as a whole.
+
+    Attributes
+    ----------
+    path : Path
+        The file at fault.
+    fault : str
+        What is wrong, where (line, column), and what was expected; without the path.
+    """
+
+    def __init__(self, path: Path, fault: str) -> None:
+        self.path = path
+        self.fault = fault
+        super().__init__(f"{path}: {fault}")
+
+
+class LabelFileError(RunFileError):
+    """A `.faults.csv` beside a run file cannot be used; the run itself is not affected."""
+
+
+class RecipeError(InfraScopeError):
+    """A recipe is unknown or its file breaks the recipe schema."""
+
+
+class SettingsError(InfraScopeError):
+    """A setting is unknown or out of its range."""
+
+
+class NotFittedError(InfraScopeError):
+    """A fitted product (catalogue, thresholds, baseline) that a step needs does not exist yet."""
+
+
+class CollectError(InfraScopeError):
+    """The collector cannot record: bad arguments, nothing to sample, or no room for the file."""

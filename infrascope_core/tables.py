@@ -1,0 +1,354 @@
+"""The contract with users: every table's name, key, columns and meaning (DESIGN section 5).
+
+What belongs here: schemas as data. The lake writes them, the warehouse shows them, Dagster prints them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+TEXT, INT, REAL, FLAG = pl.String(), pl.Int64(), pl.Float64(), pl.Boolean()
+TIME = pl.Datetime("us")
+TEXTS = pl.List(pl.String())
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, polars type, and meaning with unit."""
+
+    name: str
+    dtype: pl.DataType
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: `key` names the columns that identify a row."""
+
+    name: str
+    meaning: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    per_run: bool
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Column names and polars types, in order."""
+        return pl.Schema({c.name: c.dtype for c in self.columns})
+
+    def empty(self) -> pl.DataFrame:
+        """A frame with the table's columns and no rows."""
+        return pl.DataFrame(schema=self.schema)
+
+
+_RUN = Column("run_key", TEXT, "the run file's stem")
+_HOST = Column("host", TEXT, "host the samples come from")
+_WINDOW = Column("window", INT, "window number, from 0")
+_START = Column("start_ts", TIME, "time of the window's first sample, naive UTC as in the file")
+_METRIC = Column("metric", TEXT, "host-free column name with its unit, as `Turbostat:Busy%.-[%]`")
+_GROUP = Column("metric_group", TEXT, "metric group of the recipe")
+_PLATFORM = Column("platform", TEXT, "gpu (the file has GPU columns) or cpu")
+_SCOPE = Column("scope", TEXT, "`gpu`, `cpu`, or narrower: `gpu/train`, `gpu/train/WORKLOAD`")
+_SUBSYSTEM = Column("subsystem", TEXT, "CPU, GPU, Memory, Network, Storage or Other")
+_UNIT = Column("unit", TEXT, "unit as the file gives it")
+
+FEATURES = (
+    "mean",
+    "variance",
+    "standard_deviation",
+    "skewness",
+    "kurtosis",
+    "minimum",
+    "maximum",
+    "median",
+    "autocorrelation__lag_1",
+    'linear_trend__attr_"slope"',
+)
+"""The features of a window, under tsfresh's names (without the metric's prefix)."""
+
+RUN_FILES = Table(
+    "run_files",
+    "Every run file that was offered, with what its name and content say, or why it was rejected.",
+    ("run_key",),
+    (
+        _RUN,
+        _PLATFORM,
+        Column("phase", TEXT, "train, infer or fine-tuning"),
+        Column("mode", TEXT, "llm or nonllm"),
+        Column("model", TEXT, "model, from the file name"),
+        Column("task", TEXT, "task, from the file name"),
+        Column("dataset", TEXT, "dataset, from the file name"),
+        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        Column("host", TEXT, "host, from the file name"),
+        Column("started_at", TIME, "start time, from the file name"),
+        Column("samples", INT, "rows of the file"),
+        Column("metrics", INT, "metric columns of the file"),
+        Column("interval_s", REAL, "median time between samples, seconds"),
+        Column("bytes", INT, "size of the file as it lies"),
+        Column("sha256", TEXT, "hash of the file as it lies"),
+        Column("source", TEXT, "where the file lies"),
+        Column("status", TEXT, "accepted or rejected"),
+        Column("reason", TEXT, "why it was rejected"),
+    ),
+    per_run=True,
+)
+FAULTS = Table(
+    "faults",
+    "Known faults (labels) from the `.faults.csv` beside a run file.",
+    ("run_key", "start", "end", "fault"),
+    (
+        _RUN,
+        Column("start", TIME, "first moment of the fault, inclusive"),
+        Column("end", TIME, "last moment of the fault, inclusive"),
+        Column("fault", TEXT, "name of the fault"),
+        Column("subsystem", TEXT, "subsystem the fault acts on"),
+        Column("metrics", TEXTS, "culprit metrics, host-free"),
+    ),
+    per_run=True,
+)
+REJECTED_FILES = Table(
+    "rejected_files",
+    "Files that could not be used, each with one sentence that says why.",
+    ("path",),
+    (
+        Column("path", TEXT, "where the file lies"),
+        _RUN,
+        Column("reason", TEXT, "what is wrong and what was expected"),
+        Column("seen_at", TIME, "when it was last looked at, UTC"),
+    ),
+    per_run=False,
+)
+QUALITY_METRICS = Table(
+    "quality_metrics",
+    "Per run, host and metric: what is missing, zero, constant or infinite (left out of the statistics).",
+    ("run_key", "host", "metric"),
+    (
+        _RUN,
+        _HOST,
+        _METRIC,
+        _UNIT,
+        _SUBSYSTEM,
+        Column("samples", INT, "rows of this host"),
+        Column("missing", INT, "rows without a value"),
+        Column("infinite", INT, "rows with an infinite value"),
+        Column("zeros", INT, "rows with the value 0"),
+        Column("mean", REAL, "mean"),
+        Column("std", REAL, "standard deviation, ddof 1"),
+        Column("cv", REAL, "std / mean; 0 where the mean is 0"),
+        Column("min", REAL, "smallest value"),
+        Column("max", REAL, "largest value"),
+        Column("distinct", INT, "different values"),
+        Column("verdict", TEXT, "usable, missing, zero or constant, in this run"),
+    ),
+    per_run=True,
+)
+METRIC_CATALOG = Table(
+    "metric_catalog",
+    "Which metrics can be trusted on a platform, and why not. Fitted: kept until a refit.",
+    ("platform", "metric"),
+    (
+        _PLATFORM,
+        Column("metric", TEXT, "metric; with the host in it where the recipe pools by column name"),
+        _UNIT,
+        _SUBSYSTEM,
+        Column("runs", INT, "runs that have the metric"),
+        Column("status", TEXT, "usable, always_missing, always_zero or near_constant"),
+        Column("reason", TEXT, "the figures behind the status"),
+    ),
+    per_run=False,
+)
+CURATED_METRICS = Table(
+    "curated_metrics",
+    "The columns of the recipe's metric groups, one row per sample.",
+    ("run_key", "host", "metric_group", "metric", "sample"),
+    (
+        _RUN,
+        _HOST,
+        _GROUP,
+        _METRIC,
+        Column("sample", INT, "sample number, from 0"),
+        Column("ts", TIME, "time of the sample, naive UTC as in the file"),
+        Column("value", REAL, "value in the metric's unit"),
+    ),
+    per_run=True,
+)
+GROUP_WINDOWS = Table(
+    "group_windows",
+    "One value per metric group and window; a window without data has no row.",
+    ("run_key", "host", "window", "metric_group"),
+    (
+        _RUN,
+        _HOST,
+        _WINDOW,
+        _GROUP,
+        _START,
+        Column("value", REAL, "reduced value, in the group's unit"),
+        Column("samples", INT, "values behind it"),
+        Column("metrics", INT, "columns behind it"),
+    ),
+    per_run=True,
+)
+THRESHOLDS = Table(
+    "thresholds",
+    "What LOW, MED and HIGH mean. Fitted: later runs are judged by them until a refit.",
+    ("platform", "metric_group"),
+    (
+        _PLATFORM,
+        _GROUP,
+        Column("low", REAL, "LOW is at or below it (see method for the exceptions)"),
+        Column("high", REAL, "MED is at or below it, HIGH above"),
+        Column("method", TEXT, "how they were found: terciles, or mode_low, mode_med, mode_high"),
+        Column("samples", INT, "values they were fitted on"),
+        Column("degenerate", FLAG, "the levels say nothing: fewer than two levels can occur"),
+        Column("version", TEXT, "hash of all fitted thresholds"),
+    ),
+    per_run=False,
+)
+BASKETS = Table(
+    "baskets",
+    "One LOW, MED or HIGH per group and window; a group without data in a window has no item.",
+    ("run_key", "host", "window", "metric_group"),
+    (
+        _RUN,
+        _HOST,
+        _WINDOW,
+        _GROUP,
+        _START,
+        Column("value", REAL, "value of the window"),
+        Column("level", TEXT, "LOW, MED or HIGH"),
+        Column("item", TEXT, "GROUP_LEVEL"),
+    ),
+    per_run=True,
+)
+FREQUENT_ITEMSETS = Table(
+    "frequent_itemsets",
+    "Sets of items that occur together in at least the minimum share of a scope's baskets.",
+    ("scope", "items"),
+    (
+        _SCOPE,
+        Column("items", TEXTS, "items, sorted"),
+        Column("size", INT, "number of items"),
+        Column("count", INT, "baskets that hold all of them"),
+        Column("support", REAL, "count / baskets of the scope"),
+        Column("runs", INT, "runs in which it occurs"),
+        Column("closed", FLAG, "no superset has the same count"),
+        Column("maximal", FLAG, "no superset is frequent"),
+    ),
+    per_run=False,
+)
+ASSOCIATION_RULES = Table(
+    "association_rules",
+    "Rules between items, with the standard measures and a false-discovery rate per scope.",
+    ("scope", "antecedent", "consequent"),
+    (
+        _SCOPE,
+        Column("antecedent", TEXTS, "items on the left, sorted"),
+        Column("consequent", TEXTS, "items on the right, sorted"),
+        Column("support", REAL, "share of baskets with both sides"),
+        Column("confidence", REAL, "support / support of the antecedent"),
+        Column("lift", REAL, "confidence / support of the consequent"),
+        Column("leverage", REAL, "support minus what independence gives"),
+        Column(
+            "conviction", REAL, "(1 - support of consequent) / (1 - confidence); infinite if confidence is 1"
+        ),
+        Column("runs", INT, "runs in which both sides occur together"),
+        Column("p_value", REAL, "one-sided Fisher exact test on the baskets"),
+        Column("q_value", REAL, "Benjamini-Hochberg within the scope"),
+        Column("cross_subsystem", FLAG, "the two sides share no subsystem"),
+    ),
+    per_run=False,
+)
+WINDOW_FEATURES = Table(
+    "window_features",
+    "Statistical and temporal features of every usable metric in sliding windows.",
+    ("run_key", "host", "window", "metric"),
+    (
+        _RUN,
+        _HOST,
+        _WINDOW,
+        _METRIC,
+        _START,
+        *(Column(f, REAL, "as tsfresh defines it; none where a sample is missing") for f in FEATURES),
+    ),
+    per_run=True,
+)
+BASELINES = Table(
+    "baselines",
+    "What normal looks like for a workload. Fitted: later runs are judged by it until a refit.",
+    ("platform", "phase", "workload"),
+    (
+        _PLATFORM,
+        Column("phase", TEXT, "train, infer or fine-tuning"),
+        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        Column("windows", INT, "windows it was fitted on"),
+        Column("runs", INT, "runs it was fitted on"),
+        Column("metrics", INT, "metrics it knows"),
+        Column("fitted_at", TIME, "when, UTC"),
+        Column("version", TEXT, "hash of what it was fitted on"),
+        Column("file", TEXT, "model file, relative to the data folder"),
+    ),
+    per_run=False,
+)
+ANOMALY_SCORES = Table(
+    "anomaly_scores",
+    "Three detectors' scores of every feature window, and who flags it.",
+    ("run_key", "host", "window"),
+    (
+        _RUN,
+        _HOST,
+        _WINDOW,
+        _START,
+        Column("zscore", REAL, "mean |z| over features"),
+        Column("mahalanobis", REAL, "Mahalanobis distance in the PCA subspace"),
+        Column("isolation_forest", REAL, "anomaly score of the forest, higher is more abnormal"),
+        Column("flagged_by", TEXTS, "detectors above their baseline's quantile"),
+        Column("agreement", INT, "number of detectors that flag"),
+        Column("severity", REAL, "largest score over its flag threshold; above 1 is flagged"),
+        Column("baseline_version", TEXT, "version of the baseline that judged it"),
+    ),
+    per_run=True,
+)
+ANOMALY_REASONS = Table(
+    "anomaly_reasons",
+    "Why a window is flagged: metrics and features in order of contribution, with a claim in words.",
+    ("run_key", "host", "window", "rank"),
+    (
+        _RUN,
+        _HOST,
+        _WINDOW,
+        Column("rank", INT, "1 is the largest contribution"),
+        _SUBSYSTEM,
+        _METRIC,
+        Column("feature", TEXT, "feature of the metric"),
+        Column("detectors", TEXTS, "detectors that flag the window"),
+        Column("value", REAL, "the feature's value"),
+        Column("expected", REAL, "the baseline's mean of it"),
+        Column("contribution", REAL, "share of the flagging detectors' scores, 0..1"),
+        Column("claim", TEXT, "what changed, in which direction, by how much"),
+    ),
+    per_run=True,
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        RUN_FILES,
+        FAULTS,
+        REJECTED_FILES,
+        QUALITY_METRICS,
+        METRIC_CATALOG,
+        CURATED_METRICS,
+        GROUP_WINDOWS,
+        THRESHOLDS,
+        BASKETS,
+        FREQUENT_ITEMSETS,
+        ASSOCIATION_RULES,
+        WINDOW_FEATURES,
+        BASELINES,
+        ANOMALY_SCORES,
+        ANOMALY_REASONS,
+    )
+}
+"""All tables of the contract but telemetry, which is wide: run_key, host, sample, ts, a column per metric."""
