@@ -1,0 +1,1 @@
+"""What arrives: grammars of file and column names, the reader, labels, and where files lie."""

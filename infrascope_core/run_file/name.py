@@ -1,0 +1,123 @@
+"""The file-name grammar: PREFIX_MODELforTASK_DATASET_START_HOST, as `FORMAT` observed it.
+
+What belongs here: what a run file's name (and, for LLM runs, its folder) says. Not its content.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from infrascope_core.errors import RunFileError
+
+SUFFIXES = (".txt", ".tsv", ".csv")
+"""Endings of run files; each may be followed by `.gz`."""
+
+LABELS_SUFFIX = ".faults.csv"
+_MAX_LENGTH = 200
+_NAME = re.compile(
+    r"(?P<prefix>train|infer|fine-tuning|data)"
+    r"_(?P<model>[A-Za-z0-9.+-]+?)for(?P<task>[A-Z][A-Za-z0-9.+-]*)"
+    r"_(?P<dataset>[A-Za-z0-9][A-Za-z0-9.+-]*(?:_[A-Za-z0-9.+-]+)*)"
+    r"_(?P<start>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)"
+    r"_(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)"
+)
+_EXPECTED = (
+    "expected a name like train_BERTBASEforTextClassification_default_2025-04-26T13-38-18_host01.txt "
+    "(PHASE_MODELforTASK_DATASET_START_HOST)"
+)
+_LLM = re.compile(r"deepseek|llama|mistral", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RunName:
+    """What a run file's name says.
+
+    Attributes
+    ----------
+    run_key : str
+        The file's stem, without `.txt` and `.gz`: the partition key.
+    phase : str
+        train, infer or fine-tuning.
+    started_at : datetime
+        Naive UTC, to the second.
+    """
+
+    run_key: str
+    phase: str
+    model: str
+    task: str
+    dataset: str
+    started_at: datetime
+    host: str
+
+    @property
+    def workload(self) -> str:
+        """MODEL__TASK__DATASET, as the public data set's metadata writes it."""
+        return f"{self.model}__{self.task}__{self.dataset}"
+
+    @property
+    def mode(self) -> str:
+        """`llm` for the language models of the public data set, else `nonllm`."""
+        return "llm" if _LLM.search(self.model) else "nonllm"
+
+
+def is_run_file(path: Path) -> bool:
+    """Whether the ending is a run file's; labels, hidden files and `__MACOSX` leftovers are not."""
+    name = path.name
+    if name.startswith(".") or name.endswith((LABELS_SUFFIX, LABELS_SUFFIX + ".gz")):
+        return False
+    return "__MACOSX" not in path.parts and name.removesuffix(".gz").endswith(SUFFIXES)
+
+
+def run_key(path: Path) -> str:
+    """The stem of a run file: its name without `.gz` and `.txt`, `.tsv` or `.csv`."""
+    name = path.name.removesuffix(".gz")
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def parse_run_name(path: Path) -> RunName:
+    """Read a run file's name.
+
+    Files with the prefix `data_` (LLM runs) take their phase from the nearest folder that begins with `train`
+    or `infer`; LLM training runs of the public data set are fine-tuning (Reveal, appendix E).
+
+    Raises
+    ------
+    RunFileError
+        The name does not follow the grammar, or the phase cannot be told.
+    """
+    key = run_key(path)
+    match = _NAME.fullmatch(key) if len(key) <= _MAX_LENGTH else None
+    if match is None:
+        raise RunFileError(path, f"unknown file name; {_EXPECTED}")
+    try:
+        started_at = datetime.strptime(match["start"], "%Y-%m-%dT%H-%M-%S")
+    except ValueError:
+        raise RunFileError(path, f"the start time {match['start']} is no date; {_EXPECTED}") from None
+    return RunName(
+        run_key=key,
+        phase=_phase(path, match["prefix"]),
+        model=match["model"],
+        task=match["task"],
+        dataset=match["dataset"],
+        started_at=started_at,
+        host=match["host"],
+    )
+
+
+def _phase(path: Path, prefix: str) -> str:
+    if prefix != "data":
+        return prefix
+    for folder in path.parts[-2::-1]:
+        if folder.lower().startswith("train"):
+            return "fine-tuning"
+        if folder.lower().startswith("infer"):
+            return "infer"
+    raise RunFileError(
+        path, "the prefix data_ does not tell the phase; expected a folder train_… or infer_… around the file"
+    )
