@@ -1,0 +1,1 @@
+"""The collector: one file a probe, and the recorder that samples them while a command runs."""
