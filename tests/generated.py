@@ -101,29 +101,35 @@ def _protocols(host: str) -> list[str]:
     ]
 
 
+_ZERO_SHARE = 516 / 764
+"""Share of columns that are always zero in GPU files (FORMAT, typical values)."""
+
+
 def frame(columns: list[str], samples: int, seed: int = 0) -> pl.DataFrame:
-    """Random values under the given columns: about half zeros, some constants, some all-missing."""
+    """Random values under the given columns: two thirds always zero, some constant, some always missing."""
     rng = np.random.default_rng(seed)
-    data: dict[str, np.ndarray] = {}
-    for name in columns:
-        if "counter_" in name or "Counter" in name or "volatile" in name or "Pkg%pc" in name:
-            data[name] = np.zeros(samples)
-        elif "fan.speed" in name or "jpeg" in name:
-            data[name] = np.full(samples, np.nan)
-        elif "Total" in name or "CommitLimit" in name or "DirectMap" in name or "TSC" in name:
-            data[name] = np.full(samples, 2194.84)
-        elif "utilization.gpu" in name:
-            data[name] = np.where(rng.random(samples) < 0.7, 100.0, rng.integers(0, 100, samples))
-        elif "Retrans" in name or "errs" in name or "drop" in name or "SMI" in name:
-            data[name] = rng.poisson(0.05, samples).astype(float)
-        elif "bytes" in name:
-            scale = 1e6 if ".ib0." in name else 1e3
-            data[name] = np.floor(rng.exponential(scale, samples))
-        else:
-            data[name] = np.abs(np.cumsum(rng.normal(0, 1, samples)) + 50 + rng.normal(0, 3, samples)).round(
-                3
-            )
+    data = {name: _values(name, samples, rng) for name in columns}
+    zero = [name for name, values in data.items() if not values.any()]
+    spare = [name for name in columns if name.startswith("Turbostat:") and ".-." not in name]
+    surplus = max(0, round(_ZERO_SHARE * len(columns)) - len(zero))
+    data |= {name: np.zeros(samples) for name in [n for n in spare if n not in zero][-surplus:]}
     return pl.DataFrame(data).with_columns(pl.all().fill_nan(None))
+
+
+def _values(name: str, samples: int, rng: np.random.Generator) -> np.ndarray:
+    if any(part in name for part in ("counter_", "Counter", "volatile", "Pkg%pc", "_errs", "SCTP", "DCCP")):
+        return np.zeros(samples)
+    if "fan.speed" in name or "jpeg" in name:
+        return np.full(samples, np.nan)
+    if any(part in name for part in ("MemTotal", "CommitLimit", "DirectMap", "SwapTotal", "TSC")):
+        return np.full(samples, 2194.84)
+    if "utilization.gpu" in name:
+        return np.where(rng.random(samples) < 0.7, 100.0, rng.integers(0, 100, samples))
+    if "Retrans" in name or "drop" in name:
+        return rng.poisson(0.05, samples).astype(float)
+    if "bytes" in name:
+        return np.floor(rng.exponential(1e6 if ".ib0." in name else 1e3, samples))
+    return np.abs(np.cumsum(rng.normal(0, 1, samples)) + 50 + rng.normal(0, 3, samples))
 
 
 def write(

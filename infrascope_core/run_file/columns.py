@@ -17,9 +17,7 @@ from pathlib import Path
 import yaml
 
 from infrascope_core.errors import RunFileError
-
-KEY_COLUMNS = ("run_key", "host", "sample", "ts")
-"""Leading columns of a telemetry frame; no metric may be called so."""
+from infrascope_core.telemetry import KEY_COLUMNS
 
 SUBSYSTEMS = ("CPU", "GPU", "Memory", "Network", "Storage", "Other")
 

@@ -1,0 +1,140 @@
+"""Discretization: what LOW, MED and HIGH mean for a metric group, and the baskets that follow from it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.recipes import Recipe
+from infrascope_core.tables import BASKETS, THRESHOLDS
+from infrascope_core.warehouse import Relation, run_sql
+
+_MODE_MASS = 1 / 3
+"""A value that holds more than this share of a group's mass becomes a level of its own (DESIGN section 4)."""
+_LEVEL_MASS = 0.01
+"""A level with a smaller share of the fitted values counts as empty: it is never frequent at 1 %."""
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A group's values over a platform: a row of `sql/pool.sql`."""
+
+    samples: int
+    lower: float
+    upper: float
+    smallest: float
+    largest: float
+    mode: float
+    mode_samples: int
+    rest_median: float | None
+
+
+def cut(pooled: Pooled, method: str) -> tuple[float, float, str]:
+    """Find (low, high, method): at or below low is LOW, at or below high is MED, above it HIGH.
+
+    `mode_aware`: where one value holds more than a third of the mass it is a level of its own; LOW if it is
+    the smallest value, HIGH if the largest, else MED; what remains is split at its median, or, where the mode
+    is MED, by the mode itself. So that one comparison serves all cases, a bound that must exclude the mode
+    lies one floating-point step below it.
+    """
+    if method == "terciles" or pooled.mode_samples <= _MODE_MASS * pooled.samples:
+        return pooled.lower, pooled.upper, "terciles"
+    below = math.nextafter(pooled.mode, -math.inf)
+    rest = pooled.mode if pooled.rest_median is None else pooled.rest_median
+    if pooled.mode == pooled.smallest:
+        return pooled.mode, rest, "mode_low"
+    if pooled.mode == pooled.largest:
+        return rest, below, "mode_high"
+    return below, pooled.mode, "mode_med"
+
+
+def fit_thresholds(
+    curated_files: Sequence[Path], window_files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe
+) -> pl.DataFrame:
+    """Fit the thresholds of every platform and metric group.
+
+    One group is in memory at a time.
+
+    Parameters
+    ----------
+    curated_files, window_files : sequence of Path
+        Parquet files of `curated_metrics` and `group_windows`; the recipe says which are the population.
+    runs : pl.DataFrame
+        run_key and platform of the runs to pool.
+    recipe : Recipe
+        Method, population and quantiles.
+
+    Returns
+    -------
+    pl.DataFrame
+        The table `thresholds`, without `version` (see `with_version`).
+    """
+    files = curated_files if recipe.population == "samples" else window_files
+    rows = []
+    if files:
+        for group in recipe.groups:
+            rows += _fit_group(group.name, files, runs.select("run_key", "platform"), recipe)
+    fitted = pl.DataFrame(rows, schema=THRESHOLDS.schema, orient="row")
+    return fitted.sort("platform", "metric_group")
+
+
+def _fit_group(
+    group: str, files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe
+) -> list[tuple[object, ...]]:
+    observed = pl.concat(
+        pl.scan_parquet(file, glob=False).filter(pl.col("metric_group") == group).select("run_key", "value")
+        for file in files
+    ).collect()
+    lower, upper = recipe.quantiles
+    pooled = run_sql("pool", {"observed": observed, "runs": runs}, lower=lower, upper=upper)
+    cuts = {
+        str(row.pop("platform")): cut(Pooled(**row), recipe.method) for row in pooled.iter_rows(named=True)
+    }
+    if not cuts:
+        return []
+    bounds = pl.DataFrame(
+        [(platform, low, high) for platform, (low, high, _) in cuts.items()],
+        schema=["platform", "low", "high"],
+        orient="row",
+    )
+    levels = run_sql("count_levels", {"observed": observed, "runs": runs, "cuts": bounds})
+    rows: list[tuple[object, ...]] = []
+    for platform, *counts in levels.iter_rows():
+        low, high, method = cuts[platform]
+        alive = sum(count >= _LEVEL_MASS * sum(counts) and count > 0 for count in counts)
+        rows.append((platform, group, low, high, method, sum(counts), alive < 2, None))
+    return rows
+
+
+def with_version(thresholds: pl.DataFrame) -> pl.DataFrame:
+    """Stamp every row with a hash of all of them."""
+    content = thresholds.drop("version").sort("platform", "metric_group").write_json()
+    version = hashlib.sha256(content.encode()).hexdigest()[:12]
+    return thresholds.with_columns(version=pl.lit(version, pl.String))
+
+
+def baskets(group_windows: Relation, thresholds: pl.DataFrame, platform: str) -> pl.DataFrame:
+    """Give every window its levels (`sql/discretize.sql`).
+
+    Parameters
+    ----------
+    group_windows : pl.DataFrame or Parquet files
+        The table `group_windows` of one run.
+    thresholds : pl.DataFrame
+        The table `thresholds`.
+    platform : str
+        Platform of the run.
+
+    Returns
+    -------
+    pl.DataFrame
+        The table `baskets`; a group without data in a window, or without thresholds, has no item.
+    """
+    own = thresholds.filter(pl.col("platform") == platform).select("metric_group", "low", "high")
+    levels = run_sql("discretize", {"group_windows": group_windows, "thresholds": own})
+    return levels.cast(BASKETS.schema)

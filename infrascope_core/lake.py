@@ -1,0 +1,102 @@
+"""Where products rest: one Parquet file per (table, run), one per pooled table, each replaced atomically.
+
+Every file carries the fingerprint of what it was made from, so that a product that is still current is
+recognised without reading it. No step opens the DuckDB file for writing (DESIGN section 3, decision 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.tables import TABLES
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+_FINGERPRINT = "infrascope.fingerprint"
+_ROWS_PER_GROUP = 122_880
+"""DuckDB's own row-group size: readers of the lake are mostly DuckDB."""
+
+
+def fingerprint(*parts: str) -> str:
+    """Short hash of what a product is made from; sensitive to order and to where parts begin and end."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The folder of Parquet files below `root`: `TABLE/RUN_KEY.parquet` and `TABLE.parquet`."""
+
+    root: Path
+
+    def path(self, table: str, run_key: str | None = None) -> Path:
+        """Where a product lies, whether or not it exists.
+
+        Raises
+        ------
+        InfraScopeError
+            The run key could leave the folder or is no key at all.
+        """
+        if run_key is None:
+            return self.root / f"{table}.parquet"
+        if not _SAFE.fullmatch(run_key) or ".." in run_key:
+            raise InfraScopeError(f"{run_key[:60]!r} is no run key")
+        return self.root / table / f"{run_key}.parquet"
+
+    def write(self, frame: pl.DataFrame, table: str, run_key: str | None = None, made_from: str = "") -> Path:
+        """Write a product aside and put it in place; a table of the contract is held to its schema."""
+        if table in TABLES:
+            frame = frame.select(TABLES[table].schema.names()).cast(TABLES[table].schema)
+        target = self.path(table, run_key)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, aside = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=target.parent)
+        os.close(handle)
+        try:
+            frame.write_parquet(
+                aside,
+                compression="zstd",
+                compression_level=1,
+                row_group_size=_ROWS_PER_GROUP,
+                metadata={_FINGERPRINT: made_from},
+            )
+            Path(aside).chmod(0o644)
+            Path(aside).replace(target)
+        finally:
+            Path(aside).unlink(missing_ok=True)
+        return target
+
+    def read(self, table: str, run_key: str | None = None, columns: list[str] | None = None) -> pl.DataFrame:
+        """Read a product; a table of the contract that was never written is empty."""
+        path = self.path(table, run_key)
+        if table in TABLES and not path.exists():
+            return TABLES[table].empty()
+        return pl.read_parquet(path, columns=columns, use_statistics=False, glob=False)
+
+    def has(self, table: str, run_key: str | None = None) -> bool:
+        """Whether the product exists."""
+        return self.path(table, run_key).exists()
+
+    def made_from(self, table: str, run_key: str | None = None) -> str | None:
+        """Fingerprint the product was written with, or None if it does not exist."""
+        path = self.path(table, run_key)
+        return pl.read_parquet_metadata(path).get(_FINGERPRINT, "") if path.exists() else None
+
+    def keys(self, table: str) -> list[str]:
+        """Run keys that have the table, sorted."""
+        return sorted(file.stem for file in (self.root / table).glob("[!.]*.parquet"))
+
+    def files(self, table: str, run_keys: Iterable[str]) -> list[Path]:
+        """Files of a per-run table for those of the given runs that have it, in sorted order."""
+        paths = (self.path(table, key) for key in sorted(set(run_keys)))
+        return [path for path in paths if path.exists()]
+
+    def drop(self, table: str, run_key: str | None = None) -> None:
+        """Remove a product if it exists."""
+        self.path(table, run_key).unlink(missing_ok=True)

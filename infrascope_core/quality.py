@@ -1,0 +1,149 @@
+"""Quality of metrics: what is missing, zero, constant or infinite in a run, and what a fleet can trust."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from infrascope_core.recipes import Recipe
+from infrascope_core.run_file.columns import subsystem, unit
+from infrascope_core.tables import METRIC_CATALOG, QUALITY_METRICS
+from infrascope_core.telemetry import metric_names, split_hosts
+from infrascope_core.warehouse import run_sql
+
+INTERVAL = "interval[s]"
+"""Pseudo-metric for the time between samples: `zeros` counts repeated timestamps, `missing` lost samples."""
+SAMPLING = "Sampling"
+"""Subsystem of the pseudo-metric, which is no hardware's."""
+_INFINITE = {float("-inf"), float("inf")}
+_GAP = 1.5
+"""An interval above this many median intervals has lost samples."""
+
+
+def quality_metrics(telemetry: pl.DataFrame) -> pl.DataFrame:
+    """Facts about every metric of one run.
+
+    Parameters
+    ----------
+    telemetry : pl.DataFrame
+        run_key, host, sample, ts, then one column per metric; the rows of one run.
+
+    Returns
+    -------
+    pl.DataFrame
+        The table `quality_metrics`; one more row per host, `interval[s]`, describes the sampling itself.
+    """
+    parts = [_of_host(part) for part in split_hosts(telemetry)]
+    return pl.concat(parts) if parts else QUALITY_METRICS.empty()
+
+
+def _of_host(telemetry: pl.DataFrame) -> pl.DataFrame:
+    values = telemetry.select(metric_names(telemetry))
+    least, most = _each(values, pl.all().min()), _each(values, pl.all().max())
+    endless = [n for n, *extremes in zip(values.columns, least, most, strict=True) if _INFINITE & {*extremes}]
+    infinite = _by_name(values.select(pl.col(endless).is_infinite().sum()))
+    finite = values.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in endless)
+    if endless:
+        least, most = _each(finite, pl.all().min()), _each(finite, pl.all().max())
+    moving = [n for n, low, high in zip(values.columns, least, most, strict=True) if low != high]
+    distinct = _by_name(values.select(pl.col(moving).drop_nulls().n_unique()))
+    facts = pl.DataFrame(
+        {
+            "metric": values.columns,
+            "unit": [unit(name) for name in values.columns],
+            "subsystem": [subsystem(name) for name in values.columns],
+            "missing": _each(values, pl.all().null_count()),
+            "infinite": [infinite.get(name, 0) for name in values.columns],
+            "zeros": _each(finite, (pl.all() == 0).sum()),
+            "mean": _each(finite, pl.all().mean()),
+            "std": _each(finite, pl.all().std(ddof=1)),
+            "min": least,
+            "max": most,
+            # a metric that does not move has one finite value, if any, and infinity, if it occurs
+            "distinct": [
+                distinct.get(name, (low is not None) + (name in infinite))
+                for name, low in zip(values.columns, least, strict=True)
+            ],
+        },
+        schema_overrides={c.name: c.dtype for c in QUALITY_METRICS.columns},
+    )
+    samples = telemetry.height
+    facts = pl.concat([facts, _interval(telemetry["ts"])], how="diagonal").with_columns(
+        run_key=pl.lit(telemetry["run_key"][0]),
+        host=pl.lit(telemetry["host"][0]),
+        samples=pl.lit(samples, pl.Int64),
+        cv=pl.when(pl.col("mean") == 0).then(0.0).otherwise(pl.col("std") / pl.col("mean")),
+    )
+    return facts.with_columns(
+        verdict=pl.when(pl.col("subsystem") == SAMPLING)
+        .then(pl.when(pl.col("missing") > 0).then(pl.lit("gaps")).otherwise(pl.lit("regular")))
+        .when(pl.col("missing") == samples)
+        .then(pl.lit("missing"))
+        .when(pl.col("zeros") + pl.col("missing") == samples)
+        .then(pl.lit("zero"))
+        .when((pl.col("min") == pl.col("max")) & (pl.col("infinite") == 0))
+        .then(pl.lit("constant"))
+        .otherwise(pl.lit("usable"))
+    ).select(QUALITY_METRICS.schema.names())
+
+
+def _each(frame: pl.DataFrame, aggregate: pl.Expr) -> tuple[Any, ...]:
+    """One aggregate of every column."""
+    return frame.select(aggregate).row(0) if frame.width else ()
+
+
+def _by_name(frame: pl.DataFrame) -> dict[str, int]:
+    return frame.row(0, named=True) if frame.width else {}
+
+
+def _interval(ts: pl.Series) -> pl.DataFrame:
+    """The pseudo-metric of the sampling itself."""
+    seconds = ts.diff().drop_nulls().dt.total_microseconds() / 1e6
+    median = seconds.filter(seconds > 0).median()
+    gaps = seconds.filter(seconds > _GAP * float(median)) if isinstance(median, float) else seconds.clear()
+    lost = int((gaps / float(median)).round(0).sum() - len(gaps)) if isinstance(median, float) else 0
+    return pl.DataFrame(
+        {
+            "metric": [INTERVAL],
+            "unit": ["s"],
+            "subsystem": [SAMPLING],
+            "missing": [lost],
+            "infinite": [0],
+            "zeros": [int((seconds == 0).sum())],
+            "mean": [seconds.mean()],
+            "std": [seconds.std(ddof=1)],
+            "min": [seconds.min()],
+            "max": [seconds.max()],
+            "distinct": [seconds.n_unique()],
+        },
+        schema_overrides={c.name: c.dtype for c in QUALITY_METRICS.columns},
+    )
+
+
+def metric_catalog(quality_files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe) -> pl.DataFrame:
+    """Verdict per platform and metric over all runs.
+
+    The rules are the recipe's (DESIGN section 4): always missing, always zero, near constant.
+
+    Parameters
+    ----------
+    quality_files : sequence of Path
+        Parquet files of `quality_metrics`, in sorted order.
+    runs : pl.DataFrame
+        run_key and platform of the runs to pool.
+    recipe : Recipe
+        Says how metrics are named and which constancy counts.
+    """
+    if not quality_files:
+        return METRIC_CATALOG.empty()
+    pooled = run_sql(
+        "catalog",
+        {"quality": quality_files, "runs": runs.select("run_key", "platform")},
+        names=recipe.names,
+        constancy=recipe.constancy,
+        near_constant=recipe.near_constant,
+    )
+    return pooled.filter(pl.col("subsystem") != SAMPLING).cast(METRIC_CATALOG.schema)

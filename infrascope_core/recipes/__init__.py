@@ -1,0 +1,119 @@
+"""Metric groups as data: patterns, reducers, discretizers. Copy a YAML file, edit it, pass its path.
+
+What belongs here: the recipe files and the model that checks them. What a group means is in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from infrascope_core.errors import RecipeError
+from infrascope_core.run_file.columns import SUBSYSTEMS
+
+Reducer = Literal["median", "mean", "sum", "max"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MetricGroup(_Strict):
+    """A named group: which columns, and how they become one value per window."""
+
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")
+    unit: str
+    subsystem: str
+    patterns: tuple[str, ...] = Field(min_length=1)
+    """Regular expressions, searched without regard to case; the first that finds a column decides."""
+    over_samples: Reducer = "median"
+    over_metrics: Reducer = "median"
+
+    @field_validator("patterns")
+    @classmethod
+    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"the pattern {pattern!r} is no regular expression ({error})") from None
+        return patterns
+
+    @field_validator("subsystem")
+    @classmethod
+    def _known(cls, subsystem: str) -> str:
+        if subsystem not in SUBSYSTEMS:
+            raise ValueError(f"unknown subsystem {subsystem!r}; expected one of {', '.join(SUBSYSTEMS)}")
+        return subsystem
+
+
+class Recipe(_Strict):
+    """A whole recipe.
+
+    Attributes
+    ----------
+    names : str
+        `column`: patterns and exclusions go by a column's full name, host included; `metric`: host-free.
+    constancy : str
+        `mean_cv`: mean over runs of std/mean; `pooled_cv`: std/|mean| of all samples of all runs together.
+    near_constant : float
+        A metric whose constancy figure is below it is excluded.
+    method : str
+        `terciles` or `mode_aware` (DESIGN section 4).
+    population : str
+        What thresholds are fitted on: all raw `samples` of a group's columns, or its `windows`.
+    quantiles : tuple of float
+        Lower and upper quantile, linear interpolation.
+    """
+
+    name: str
+    names: Literal["column", "metric"]
+    constancy: Literal["mean_cv", "pooled_cv"]
+    near_constant: float = Field(ge=0)
+    method: Literal["terciles", "mode_aware"]
+    population: Literal["samples", "windows"]
+    quantiles: tuple[float, float]
+    groups: tuple[MetricGroup, ...] = Field(min_length=1)
+
+    @field_validator("groups")
+    @classmethod
+    def _distinct(cls, groups: tuple[MetricGroup, ...]) -> tuple[MetricGroup, ...]:
+        names = [group.name.lower() for group in groups]
+        if len(set(names)) < len(names):
+            raise ValueError("two groups bear the same name")
+        return groups
+
+    @property
+    def subsystem_of(self) -> dict[str, str]:
+        """Subsystem by group name."""
+        return {group.name: group.subsystem for group in self.groups}
+
+
+def load_recipe(name_or_path: str) -> Recipe:
+    """A recipe of the house by name, or a YAML file by path.
+
+    Raises
+    ------
+    RecipeError
+        No such recipe, or the file breaks the recipe's schema; names the field.
+    """
+    house = resources.files(__package__)
+    known = sorted(f.name.removesuffix(".yaml") for f in house.iterdir() if f.name.endswith(".recipe.yaml"))
+    known = [name.removesuffix(".recipe") for name in known]
+    source = house / f"{name_or_path}.recipe.yaml" if name_or_path in known else Path(name_or_path)
+    if not source.is_file():
+        raise RecipeError(f"{name_or_path}: no such recipe; expected {' or '.join(known)}, or a YAML file")
+    try:
+        return Recipe.model_validate(yaml.safe_load(source.read_text(encoding="utf-8")))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise RecipeError(f"{name_or_path}: {where}: {first['msg']}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise RecipeError(f"{name_or_path}: no readable YAML ({str(error).splitlines()[0]})") from None
