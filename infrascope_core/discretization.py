@@ -112,10 +112,12 @@ def _fit_group(
 
 
 def with_version(thresholds: pl.DataFrame) -> pl.DataFrame:
-    """Stamp every row with a hash of all of them."""
-    content = thresholds.drop("version").sort("platform", "metric_group").write_json()
-    version = hashlib.sha256(content.encode()).hexdigest()[:12]
-    return thresholds.with_columns(version=pl.lit(version, pl.String))
+    """Stamp the rows of each platform with a hash of them."""
+    parts = [THRESHOLDS.empty()]
+    for part in thresholds.sort("platform", "metric_group").partition_by("platform", maintain_order=True):
+        version = hashlib.sha256(part.drop("version").write_json().encode()).hexdigest()[:12]
+        parts.append(part.with_columns(version=pl.lit(version)))
+    return pl.concat(parts)
 
 
 def baskets(group_windows: Relation, thresholds: pl.DataFrame, platform: str) -> pl.DataFrame:

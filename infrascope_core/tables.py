@@ -32,6 +32,7 @@ class Table:
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     per_run: bool
+    """Whether the lake holds a file per run (per path, for `rejected_files`), or one for the whole fleet."""
 
     @property
     def schema(self) -> pl.Schema:
@@ -118,7 +119,7 @@ REJECTED_FILES = Table(
         Column("reason", TEXT, "what is wrong and what was expected"),
         Column("seen_at", TIME, "when it was last looked at, UTC"),
     ),
-    per_run=False,
+    per_run=True,
 )
 QUALITY_METRICS = Table(
     "quality_metrics",
@@ -202,7 +203,7 @@ THRESHOLDS = Table(
         Column("method", TEXT, "how they were found: terciles, or mode_low, mode_med, mode_high"),
         Column("samples", INT, "values they were fitted on"),
         Column("degenerate", FLAG, "the levels say nothing: fewer than two levels can occur"),
-        Column("version", TEXT, "hash of all fitted thresholds"),
+        Column("version", TEXT, "hash of the platform's thresholds"),
     ),
     per_run=False,
 )

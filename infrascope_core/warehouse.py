@@ -6,9 +6,9 @@ cores. The file `warehouse.duckdb` is never written in place: it is built aside 
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import resources
 from pathlib import Path
 
@@ -16,10 +16,13 @@ import duckdb
 import polars as pl
 
 from infrascope_core.lake import Lake
-from infrascope_core.tables import TABLES
+from infrascope_core.tables import TABLES, Table
 
 Relation = pl.DataFrame | Sequence[Path]
 """What a statement reads: a frame, or Parquet files of the lake (in the order given)."""
+
+Connect = Callable[[str], AbstractContextManager[duckdb.DuckDBPyConnection]]
+"""Opens a DuckDB file for writing."""
 
 _MEMORY_LIMIT = "1GB"
 
@@ -52,13 +55,50 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def publish(lake: Lake, target: Path, connect: Connect | None = None) -> Path:
+def publish(lake: Lake, target: Path, connect: Connect = duckdb.connect) -> Path:
     """Build the warehouse file anew beside the old one, and rename it into place.
 
-    Pooled products become tables; per-run products become views on the lake's Parquet files, and empty tables
-    where no run has them yet. Whoever has the old file open keeps it, undisturbed and not disturbing.
+    Pooled products become tables; per-run products become views on the lake's Parquet files, or empty tables
+    while there are none. Whoever has the old file open keeps it, undisturbed and not disturbing.
+
+    Parameters
+    ----------
+    lake : Lake
+        What is shown; views hold its absolute path.
+    target : Path
+        The warehouse file.
+    connect : callable
+        Opens a DuckDB file for writing, as a context manager.
     """
-    raise NotImplementedError
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".warehouse-", dir=target.parent) as folder:
+        aside = Path(folder) / target.name
+        with connect(str(aside)) as con:
+            for table in TABLES.values():
+                _show(con, table, lake)
+        aside.replace(target)
+    return target
 
 
-Connect = object
+def _show(con: duckdb.DuckDBPyConnection, table: Table, lake: Lake) -> None:
+    name = identifier(table.name)
+    if table.per_run and lake.keys(table.name):
+        pattern = str((lake.root / table.name / "*.parquet").absolute()).replace("'", "''")
+        con.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{pattern}')")
+    else:
+        frame = table.empty() if table.per_run else lake.read(table.name)
+        con.register("product", frame.to_arrow())
+        con.execute(f"CREATE TABLE {name} AS SELECT * FROM product")
+        con.unregister("product")
+    con.execute(
+        f"COMMENT ON {'VIEW' if _is_view(con, table.name) else 'TABLE'} {name} IS {_text(table.meaning)}"
+    )
+
+
+def _is_view(con: duckdb.DuckDBPyConnection, name: str) -> bool:
+    row = con.execute("SELECT count(*) FROM duckdb_views() WHERE view_name = ?", [name]).fetchone()
+    return bool(row and row[0])
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

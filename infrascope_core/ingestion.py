@@ -1,0 +1,195 @@
+"""Ingestion: a run file becomes telemetry in the lake, or an entry in `rejected_files`; never both or none."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.errors import LabelFileError, RunFileError
+from infrascope_core.lake import Lake, fingerprint
+from infrascope_core.run_file.labels import labels_path, read_labels
+from infrascope_core.run_file.name import parse_run_name, run_key
+from infrascope_core.run_file.reader import RunFile, read_run_file
+from infrascope_core.settings import ReaderSettings
+from infrascope_core.tables import FAULTS, REJECTED_FILES, RUN_FILES, TABLES
+
+CODE_VERSION = "1"
+"""Raise it when telemetry made from the same file would differ."""
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What became of a run key: its row of `run_files`, and whether its telemetry can be used."""
+
+    run_file: pl.DataFrame
+    faults: pl.DataFrame
+
+    @property
+    def accepted(self) -> bool:
+        """Whether there is telemetry to go on with."""
+        return str(self.run_file["status"][0]) == "accepted"
+
+    @property
+    def reason(self) -> str:
+        """Why it was rejected; empty if it was not."""
+        return str(self.run_file["reason"][0] or "")
+
+
+def offer(paths: Sequence[Path], settings: ReaderSettings) -> str:
+    """Fingerprint of the files that claim one run key, by name, size and time of change; reads no content."""
+    parts = [CODE_VERSION, settings.digest()]
+    for path in sorted(paths):
+        for file in (path, labels_path(path)):
+            stat = file.stat() if file.exists() else None
+            parts.append(f"{file} {stat.st_size} {stat.st_mtime_ns}" if stat else f"{file} none")
+    return fingerprint(*parts)
+
+
+def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings) -> Ingested:
+    """Ingest the run file of one key.
+
+    Of several files that claim the key, the one that was ingested before keeps it, else the first readable
+    one by path; the others are rejected, unless they are the same bytes. A rejected key loses the products of
+    an earlier file, so that no table tells of a run that `run_files` calls rejected.
+
+    Parameters
+    ----------
+    key : str
+        Run key: the stem that all the paths share.
+    paths : sequence of Path
+        Every file that claims the key.
+    lake : Lake
+        Where `run_files`, `telemetry`, `faults` and `rejected_files` are written.
+    settings : ReaderSettings
+        Limits of the reader.
+    """
+    offered = offer(paths, settings)
+    earlier = lake.read("run_files", key)["source"].to_list()
+    chosen: RunFile | None = None
+    faults: list[tuple[Path, str]] = []
+    for path in sorted(paths, key=lambda p: (str(p) not in earlier, p)):
+        try:
+            if chosen is None:
+                chosen = read_run_file(path, settings)
+            elif _sha256(path) != chosen.sha256:
+                raise RunFileError(path, f"duplicate run key: {chosen.path} is another file of the same name")
+        except RunFileError as error:
+            faults.append((path, error.fault))
+            _reject(path, key, error.fault, lake)
+        else:
+            _accept(path, lake)
+    labels = _labels(chosen, lake)
+    if chosen is None:
+        for table in TABLES.values():
+            if table.per_run and table not in (RUN_FILES, REJECTED_FILES):
+                lake.drop(table.name, key)
+        lake.drop("telemetry", key)
+        row = _rejected_row(key, *(faults or [(Path(key), "no file lies there any more")])[0])
+    else:
+        lake.write(
+            chosen.telemetry,
+            "telemetry",
+            key,
+            fingerprint(CODE_VERSION, chosen.sha256, settings.digest(), key),
+        )
+        lake.write(labels, "faults", key)
+        row = _accepted_row(chosen)
+    # last: a run that was cut off in between is offered again
+    lake.write(row, "run_files", key, offered)
+    return Ingested(row, labels)
+
+
+def reject_unknown_names(paths: Iterable[Path], lake: Lake) -> list[str]:
+    """Reject the files whose names follow no grammar; returns the other run keys, in the order given."""
+    known = []
+    for path in paths:
+        try:
+            known.append(parse_run_name(path).run_key)
+        except RunFileError as error:
+            _reject(path, run_key(path), error.fault, lake)
+    return known
+
+
+def forget_absent(lake: Lake) -> pl.DataFrame:
+    """Drop rejections of files that are gone, and return the rest: the table `rejected_files`."""
+    rows = [REJECTED_FILES.empty()]
+    for entry in lake.keys("rejected_files"):
+        row = lake.read("rejected_files", entry)
+        if Path(str(row["path"][0])).exists():
+            rows.append(row)
+        else:
+            lake.drop("rejected_files", entry)
+    return pl.concat(rows).sort("path")
+
+
+def _entry(path: Path) -> str:
+    return fingerprint(str(path))
+
+
+def _accept(path: Path, lake: Lake) -> None:
+    lake.drop("rejected_files", _entry(path))
+
+
+def _reject(path: Path, key: str, fault: str, lake: Lake) -> None:
+    now = datetime.now(UTC).replace(tzinfo=None)
+    row = pl.DataFrame([(str(path), key, fault, now)], schema=REJECTED_FILES.schema, orient="row")
+    lake.write(row, "rejected_files", _entry(path))
+
+
+def _labels(chosen: RunFile | None, lake: Lake) -> pl.DataFrame:
+    """Labels beside the chosen file; bad ones are rejected on their own account."""
+    if chosen is None:
+        return FAULTS.empty()
+    path = labels_path(chosen.path)
+    labels = FAULTS.empty()
+    try:
+        if path.exists():
+            labels = read_labels(path, chosen.name.run_key)
+    except LabelFileError as error:
+        _reject(path, chosen.name.run_key, error.fault, lake)
+    else:
+        _accept(path, lake)
+    return labels
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise RunFileError(path, f"cannot be opened ({error.strerror or error})") from error
+
+
+def _accepted_row(run: RunFile) -> pl.DataFrame:
+    row = {
+        "run_key": run.name.run_key,
+        "platform": run.platform,
+        "phase": run.name.phase,
+        "mode": run.name.mode,
+        "model": run.name.model,
+        "task": run.name.task,
+        "dataset": run.name.dataset,
+        "workload": run.name.workload,
+        "host": run.name.host,
+        "started_at": run.name.started_at,
+        "samples": run.samples,
+        "metrics": run.metrics,
+        "interval_s": run.interval_s,
+        "bytes": run.bytes,
+        "sha256": run.sha256,
+        "source": str(run.path),
+        "status": "accepted",
+        "reason": None,
+    }
+    return pl.DataFrame([row], schema=RUN_FILES.schema)
+
+
+def _rejected_row(key: str, path: Path, fault: str) -> pl.DataFrame:
+    row = dict.fromkeys(RUN_FILES.schema.names())
+    row |= {"run_key": key, "source": str(path), "status": "rejected", "reason": fault}
+    return pl.DataFrame([row], schema=RUN_FILES.schema)
