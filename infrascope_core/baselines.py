@@ -123,7 +123,7 @@ class Baseline:
             There is no such file, or it is not a whole model file of this format.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             return _from_arrays(arrays)
         except FileNotFoundError:

@@ -107,7 +107,12 @@ def _bitsets(baskets: pl.DataFrame) -> tuple[pl.Series, Bits, Ints]:
 
     present = baskets.drop_nulls("item").select(*BASKET, "item").join(keys, on=BASKET)
     names = present["item"].unique().sort()
-    code = present["item"].replace_strict(names, np.arange(len(names)), return_dtype=pl.Int64)
+    code = present.join(
+        pl.DataFrame({"item": names, "code": np.arange(len(names))}),
+        on="item",
+        how="left",
+        maintain_order="left",
+    )["code"]
     matrix = np.zeros((len(names), int(words.sum()) * _WORD), dtype=bool)
     matrix[code.to_numpy(), place[present["basket"].to_numpy()]] = True
     return names, np.packbits(matrix, axis=1).view(np.uint64), starts
