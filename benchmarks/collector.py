@@ -23,8 +23,8 @@ def measure(seconds: float = 20) -> dict[str, float]:
     -------
     dict
         `sampling_percent_of_core`: CPU time of the sampling process while the command runs.
-        `probe_children_percent_of_core`: of nvidia-smi, perf and turbostat, trial runs included, and of `sleep`
-        itself (about a millisecond). `percent_of_core`, `percent_of_host`: both together.
+        `probe_children_percent_of_core`: of nvidia-smi, perf and turbostat, trial runs included, and of
+        `sleep` itself (about a millisecond). `percent_of_core`, `percent_of_host`: both together.
         `writing_ms_per_1000_samples`: CPU time of parsing and writing, after the command has ended.
         `missed_per_10000`: sampling moments without a sample.
     """
