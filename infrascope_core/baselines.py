@@ -37,6 +37,8 @@ _LEAST_RELATIVE_SCALE = 1e-9
 """A standard deviation this small beside the feature's magnitude is rounding, not movement."""
 _MOST_MISSING = 0.5
 """A feature missing from more of the windows than this leaves the baseline."""
+_COLUMNS = 256
+"""Features whose moments are taken at once, so that temporary arrays stay small beside the matrix."""
 _FORMAT = 1
 
 Array = NDArray[np.float64]
@@ -85,7 +87,9 @@ class Baseline:
 
     def standardise(self, matrix: Array) -> Array:
         """Express windows x names in standard deviations from the mean, within +-LARGEST_Z; NaN stays."""
-        return np.clip((matrix - self.location) / self.scale, -LARGEST_Z, LARGEST_Z)
+        z: Array = matrix - self.location
+        z /= self.scale
+        return np.clip(z, -LARGEST_Z, LARGEST_Z, out=z)
 
     def save(self, path: Path) -> None:
         """Write the model file, aside and then renamed; equal baselines give equal bytes, and no pickle."""
@@ -235,11 +239,16 @@ def fit_baseline(
     features = features.join(keys, on=WINDOW, how="semi")
     names = [(metric, name) for metric in features["metric"].unique().sort() for name in FEATURES]
     windows, x = feature_matrix(features, names)
-    location, scale, keep = _moments(x)
+    location, scale, keep = (
+        np.concatenate(part)
+        for part in zip(
+            *(_moments(x[:, i : i + _COLUMNS]) for i in range(0, x.shape[1], _COLUMNS)), strict=True
+        )
+    )
     if not keep.any():
         return None
     names = [name for name, kept in zip(names, keep, strict=True) if kept]
-    x, location, scale = np.ascontiguousarray(x[:, keep]), location[keep], scale[keep]
+    x, location, scale = (x if keep.all() else x[:, keep]), location[keep], scale[keep]
     identity = Identity(
         platform, phase, workload, windows.height, windows["run_key"].n_unique(), _version(x, names, settings)
     )
@@ -270,7 +279,7 @@ def _moments(x: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
 
 def _version(x: Array, names: Sequence[tuple[str, str]], settings: DetectorSettings) -> str:
     digest = hashlib.sha256(json.dumps([settings.digest(), *names]).encode())
-    digest.update(x.data)
+    digest.update(np.ascontiguousarray(x).data)
     return digest.hexdigest()[:12]
 
 

@@ -11,6 +11,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from infrascope_core.detectors.base import Array, Detector
 
+_ROWS = 4096
+
 
 class Mahalanobis(Detector):
     """Distance to the centre of the training windows, each kept component scaled to variance 1.
@@ -50,19 +52,32 @@ class Mahalanobis(Detector):
     def _fit(self, z: Array) -> None:
         windows, features = z.shape
         self.centre = z.mean(axis=0)
-        y = z - self.centre
         wide = features > windows
         # One thread: the order in which BLAS sums, and so the last digit, depends on the number of threads.
         with threadpool_limits(limits=1):
             # Both products have the same eigenvalues that are not 0; the smaller one is the quicker to solve.
-            values, vectors = np.linalg.eigh(y @ y.T if wide else y.T @ y)
+            values, vectors = np.linalg.eigh(self._gram(z) if wide else self._scatter(z))
             values, vectors = values[::-1], vectors[:, ::-1]
-            values = np.where(values > max(values[0], 0.0) * max(y.shape) * np.finfo(float).eps, values, 0.0)
+            values = np.where(values > max(values[0], 0.0) * max(z.shape) * np.finfo(float).eps, values, 0.0)
             enough = self.variance * values.sum() * (1 - 1e-12)
             kept = min(int(np.searchsorted(np.cumsum(values), enough)) + 1, int(np.count_nonzero(values)))
             values, vectors = values[:kept], vectors[:, :kept]
-            components = y.T @ vectors / np.sqrt(values) if wide else vectors
+            components = (z - self.centre).T @ vectors / np.sqrt(values) if wide else vectors
         self.projection = np.ascontiguousarray(components * np.sqrt((windows - 1) / values))
+
+    def _gram(self, z: Array) -> Array:
+        """Products of centred windows."""
+        y = z - self.centre
+        products: Array = y @ y.T
+        return products
+
+    def _scatter(self, z: Array) -> Array:
+        """Sums of products of centred features, by blocks of windows, so that z is not copied whole."""
+        scatter = np.zeros((z.shape[1], z.shape[1]))
+        for start in range(0, len(z), _ROWS):
+            y = z[start : start + _ROWS] - self.centre
+            scatter += y.T @ y
+        return scatter
 
     def _score(self, z: Array, known: NDArray[np.bool_]) -> Array:
         with threadpool_limits(limits=1):
