@@ -1,7 +1,8 @@
 """CPU time, interrupts, context switches and process counts from /proc/stat (proc(5)).
 
 Utilization is the share of a core's time that was neither idle nor waiting for I/O since the previous sample.
-The kernel counts in ticks of 1/100 s, so at 100 ms one core's utilization moves in steps of about 10 %.
+The kernel counts in ticks of 1/100 s, so at 100 ms one core's utilization moves in steps of about 10 %. The
+recorder itself is one of the running processes at every sample.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrascope_core.collect import nvidia_smi, perf, turbostat
@@ -23,15 +23,18 @@ def install(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-def one_row(probe: Probe, wait_s: float = 0.3) -> dict[str, Value]:
+def one_row(probe: Probe) -> dict[str, Value]:
+    """The row after two tables' worth of lines have come."""
     probe.start(0.1)
-    base = probe.sample()
-    time.sleep(wait_s)
-    text = probe.sample()
+    text = b""
+    give_up = time.monotonic() + 5
+    while text.count(b"\n") < 10 and time.monotonic() < give_up:
+        time.sleep(0.05)
+        text += probe.sample()
     probe.stop()
     probe.stop()
-    reader = probe.reader(base)
-    return dict(zip([column.render("h") for column in reader.columns], reader.row(text, wait_s), strict=True))
+    reader = probe.reader(b"")
+    return dict(zip([column.render("h") for column in reader.columns], reader.row(text, 0.1), strict=True))
 
 
 NVIDIA_SMI = """
@@ -166,6 +169,7 @@ def test_a_tick_shows_the_last_value_before_it_until_that_is_stale() -> None:
     assert got == [[None], [2], [30], [30], [None], [None]]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_odd_output_never_raises_and_gives_numbers_or_nothing(text: str) -> None:
     table = turbostat.TableParser()
@@ -190,6 +194,9 @@ def test_a_stream_of_an_ended_program_is_empty() -> None:
     stream = ProgramStream()
     assert stream.sample() == b""
     stream.start(["echo", "done"])
-    time.sleep(0.1)
-    assert (stream.sample(), stream.sample()) == (b"done\n", b"")
+    said = b""
+    give_up = time.monotonic() + 5
+    while not said and time.monotonic() < give_up:
+        said = stream.sample()
+    assert (said, stream.sample()) == (b"done\n", b"")
     stream.stop()

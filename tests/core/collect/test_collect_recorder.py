@@ -59,7 +59,7 @@ def left_in(folder: Path) -> list[str]:
 def test_a_command_is_recorded_until_it_ends(tmp_path: Path) -> None:
     recording = record_here(["sleep", "1.05"], tmp_path)
     assert recording.exit_code == 0
-    assert recording.samples + recording.missed_ticks == 10
+    assert 8 <= recording.samples + recording.missed_ticks <= recording.elapsed_s / 0.1
     assert recording.path is not None
     assert left_in(tmp_path) == [recording.path.name]
     assert FILE_NAME.fullmatch(recording.path.name)
