@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,9 +54,13 @@ def cut(pooled: Pooled, method: str) -> tuple[float, float, str]:
 
 
 def fit_thresholds(
-    curated_files: Sequence[Path], window_files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe
+    curated_files: Sequence[Path],
+    window_files: Sequence[Path],
+    runs: pl.DataFrame,
+    recipe: Recipe,
+    groups: Collection[str],
 ) -> pl.DataFrame:
-    """Fit the thresholds of every platform and metric group.
+    """Fit the thresholds of every platform and the given metric groups.
 
     One group is in memory at a time.
 
@@ -68,6 +72,8 @@ def fit_thresholds(
         run_key and platform of the runs to pool.
     recipe : Recipe
         Method, population and quantiles.
+    groups : collection of str
+        Metric groups to fit.
 
     Returns
     -------
@@ -77,8 +83,8 @@ def fit_thresholds(
     files = curated_files if recipe.population == "samples" else window_files
     rows = []
     if files:
-        for group in recipe.groups:
-            rows += _fit_group(group.name, files, runs.select("run_key", "platform"), recipe)
+        for group in sorted(groups):
+            rows += _fit_group(group, files, runs.select("run_key", "platform"), recipe)
     fitted = pl.DataFrame(rows, schema=THRESHOLDS.schema, orient="row")
     return fitted.sort("platform", "metric_group")
 
@@ -105,9 +111,10 @@ def _fit_group(
     levels = run_sql("count_levels", {"observed": observed, "runs": runs, "cuts": bounds})
     rows: list[tuple[object, ...]] = []
     for platform, *counts in levels.iter_rows():
-        low, high, method = cuts[platform]
-        alive = sum(count >= _LEVEL_MASS * sum(counts) and count > 0 for count in counts)
-        rows.append((platform, group, low, high, method, sum(counts), alive < 2, None))
+        total = sum(counts)
+        alive = sum(count >= _LEVEL_MASS * total for count in counts)
+        shares = [count / total for count in counts]
+        rows.append((platform, group, *cuts[platform], total, *shares, alive < 2, None))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Ingestion: a run file becomes telemetry in the lake, or an entry in `rejected_files`; never both or none."""
+"""Ingestion: a run file becomes telemetry in the lake, or an entry in `rejected_files`, never both."""
 
 from __future__ import annotations
 

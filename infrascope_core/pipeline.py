@@ -10,6 +10,7 @@ platform, a group, a workload) and changes nothing else, unless it is told to re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
 from infrascope_core.patterns.rules import association_rules
 from infrascope_core.recipes import Recipe, load_recipe
 from infrascope_core.run_file.columns import subsystem
+from infrascope_core.run_file.name import is_run_name
 from infrascope_core.run_file.sources import find_run_files
 from infrascope_core.settings import Settings
 from infrascope_core.tables import (
@@ -38,6 +40,7 @@ from infrascope_core.tables import (
     BASKETS,
     FREQUENT_ITEMSETS,
     METRIC_CATALOG,
+    REJECTED_FILES,
     RUN_FILES,
     TABLES,
     THRESHOLDS,
@@ -106,18 +109,30 @@ class Pipeline:
         return find_run_files(self.sources)
 
     def offers(self) -> dict[str, str]:
-        """Fingerprint by run key of the files below the sources; files with unknown names are rejected."""
-        found = self.find()
-        known = set(reject_unknown_names((path for paths in found.values() for path in paths), self.lake))
-        return {key: offer(paths, self.settings.reader) for key, paths in found.items() if key in known}
+        """Fingerprint by run key of the files below the sources, less those with unknown names."""
+        return {
+            key: offer(paths, self.settings.reader)
+            for key, paths in self.find().items()
+            if is_run_name(paths[0])
+        }
+
+    def is_ingested(self, key: str, offered: str) -> bool:
+        """Whether the run key was ingested, or rejected, from just these files."""
+        return self.lake.made_from("run_files", key) == offered
 
     def ingest(self, key: str, paths: Sequence[Path]) -> Ingested:
         """Read a run file into the lake; a bad one is rejected, not raised."""
         return ingest(key, paths, self.lake, self.settings.reader)
 
-    def rejected_files(self) -> pl.DataFrame:
-        """The table `rejected_files`, without files that are gone."""
+    def review_rejections(self) -> pl.DataFrame:
+        """Reject files with unknown names, forget files that are gone; returns `rejected_files`."""
+        reject_unknown_names((path for paths in self.find().values() for path in paths), self.lake)
         return forget_absent(self.lake)
+
+    def rejected_files(self) -> pl.DataFrame:
+        """The table `rejected_files` as it stands."""
+        files = self.lake.files("rejected_files", self.lake.keys("rejected_files"))
+        return pl.read_parquet(files, glob=False).sort("path") if files else REJECTED_FILES.empty()
 
     def run_file(self, key: str) -> dict[str, object]:
         """The row of `run_files` of an accepted run.
@@ -170,24 +185,27 @@ class Pipeline:
 
     def fit_metric_catalog(self, refit: bool = False) -> pl.DataFrame:
         """Judge the metrics of platforms that were not judged yet; of all, on a refit."""
-        runs = self.accepted()
         known = self._fitted(METRIC_CATALOG.name, refit)
-        runs = runs.filter(~pl.col("platform").is_in(known["platform"].unique().to_list()))
-        fresh = quality.metric_catalog(
-            self.files("quality_metrics", runs["run_key"].to_list()), runs, self.recipe
-        )
+        runs = self.accepted().join(known, on="platform", how="anti")
+        files = self.files("quality_metrics", runs["run_key"].to_list())
+        fresh = quality.metric_catalog(files, runs, self.recipe)
         return self._keep_fitted(METRIC_CATALOG.name, pl.concat([known, fresh]).sort("platform", "metric"))
 
     def fit_thresholds(self, refit: bool = False) -> pl.DataFrame:
         """Fit levels for groups of platforms that have none yet; for all, on a refit."""
-        runs = self.accepted()
         known = self._fitted(THRESHOLDS.name, refit)
-        keys = runs["run_key"].to_list()
-        fresh = discretization.fit_thresholds(
-            self.files("curated_metrics", keys), self.files("group_windows", keys), runs, self.recipe
-        ).join(known, on=["platform", "metric_group"], how="anti")
-        fitted = discretization.with_version(pl.concat([known, fresh])) if fresh.height else known
-        return self._keep_fitted(THRESHOLDS.name, fitted)
+        parts = [known]
+        for (platform,), runs in sorted(self.accepted().partition_by("platform", as_dict=True).items()):
+            keys = runs["run_key"].to_list()
+            curated, windows = self.files("curated_metrics", keys), self.files("group_windows", keys)
+            has = set(known.filter(pl.col("platform") == platform)["metric_group"])
+            lacking = self._groups(windows) - has
+            parts.append(discretization.fit_thresholds(curated, windows, runs, self.recipe, lacking))
+        return self._keep_fitted(THRESHOLDS.name, discretization.with_version(pl.concat(parts)))
+
+    def _groups(self, window_files: Sequence[Path]) -> set[str]:
+        scans = [pl.scan_parquet(file, glob=False).select("metric_group").unique() for file in window_files]
+        return set(pl.concat(scans).collect()["metric_group"]) if scans else set()
 
     def fit_baselines(self, refit: bool = False) -> pl.DataFrame:
         """Fit baselines of workloads that have none yet; of all, on a refit."""
@@ -230,24 +248,31 @@ class Pipeline:
         return pl.DataFrame([row], schema=BASELINES.schema)
 
     def _fitted(self, table: str, refit: bool) -> pl.DataFrame:
-        """What is fitted already under this recipe; nothing on a refit."""
-        if refit or self.lake.made_from(table) != self._fitted_under(table):
+        """What is fitted already and rests on today's choices; nothing on a refit."""
+        fitted = self.lake.read(table)
+        if refit or fitted.is_empty():
             return TABLES[table].empty()
-        return self.lake.read(table)
+        then = json.loads(self.lake.made_from(table) or "{}")
+        platforms = [p for p in fitted["platform"].unique() if then.get(p) == self._fitted_under(table, p)]
+        return fitted.filter(pl.col("platform").is_in(platforms))
 
     def _keep_fitted(self, table: str, fitted: pl.DataFrame) -> pl.DataFrame:
-        self.lake.write(fitted, table, made_from=self._fitted_under(table))
+        under = {p: self._fitted_under(table, p) for p in sorted(fitted["platform"].unique())}
+        self.lake.write(fitted, table, made_from=json.dumps(under))
         return fitted
 
-    def _fitted_under(self, table: str) -> str:
-        """Fingerprint of the choices that a fitted product rests on: another recipe starts anew."""
-        settings = self.settings
-        knows = {
-            METRIC_CATALOG.name: self.recipe.model_dump_json(),
-            THRESHOLDS.name: self.recipe.model_dump_json() + settings.windows.digest(),
-            BASELINES.name: settings.features.digest() + settings.detectors.digest(),
-        }
-        return fingerprint(table, knows[table])
+    def _fitted_under(self, table: str, platform: str) -> str:
+        """Fingerprint of what a fitted product rests on, for a platform: another recipe, other settings or,
+        for what follows the catalogue, another catalogue start anew.
+        """
+        settings, recipe = self.settings, self.recipe.model_dump_json()
+        if table == METRIC_CATALOG.name:
+            return fingerprint(table, recipe)
+        catalog = self.lake.read(METRIC_CATALOG.name)
+        excluded = "\n".join(sorted(curation.excluded_metrics(catalog, platform)))
+        if table == THRESHOLDS.name:
+            return fingerprint(table, recipe, excluded, settings.windows.digest())
+        return fingerprint(table, recipe, excluded, settings.features.digest(), settings.detectors.digest())
 
     def fitted_rows(self, table: str, key: str) -> pl.DataFrame:
         """Rows of a fitted product that concern a run: those of its platform, and of its workload.
@@ -271,6 +296,18 @@ class Pipeline:
 
     # -- pooled products
 
+    def is_mined(self) -> bool:
+        """Whether itemsets and rules were mined from just the baskets that are there now."""
+        mined_from = self._mined_from()
+        return all(self.lake.made_from(t.name) == mined_from for t in (FREQUENT_ITEMSETS, ASSOCIATION_RULES))
+
+    def _mined_from(self) -> str:
+        """Fingerprint of all baskets of accepted runs."""
+        keys = self.accepted()["run_key"].to_list()
+        return fingerprint(
+            self.settings.mining.digest(), *(self.lake.made_from("baskets", k) or "" for k in keys)
+        )
+
     def mine_itemsets(self) -> pl.DataFrame:
         """Mine every scope: platforms, their phases, their workloads. Degenerate groups are left out."""
         runs = self.accepted()
@@ -282,7 +319,7 @@ class Pipeline:
             baskets = self._baskets(keys).filter(pl.col("metric_group").is_in(groups.to_list()))
             parts.append(frequent_itemsets(baskets, scope, self.settings.mining))
         itemsets = pl.concat(parts)
-        self.lake.write(itemsets, FREQUENT_ITEMSETS.name)
+        self.lake.write(itemsets, FREQUENT_ITEMSETS.name, made_from=self._mined_from())
         return itemsets
 
     def mine_rules(self) -> pl.DataFrame:
@@ -295,7 +332,7 @@ class Pipeline:
                 total = basket_count(self._baskets(keys))
                 parts.append(association_rules(own, total, self.settings.mining, self.recipe.subsystem_of))
         rules = pl.concat(parts)
-        self.lake.write(rules, ASSOCIATION_RULES.name)
+        self.lake.write(rules, ASSOCIATION_RULES.name, made_from=self._mined_from())
         return rules
 
     def _baskets(self, keys: Sequence[str]) -> pl.DataFrame:

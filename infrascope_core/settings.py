@@ -61,8 +61,9 @@ class DetectorSettings(_Frozen):
 
     min_windows: int = Field(30, ge=2)
     """Fewest feature windows to fit a baseline on; a workload with fewer gets none."""
-    max_windows: int = Field(20_000, ge=2)
-    """Most windows a baseline is fitted on (a seeded sample of the rest), so that memory stays flat."""
+    max_windows: int = Field(8_000, ge=2)
+    """Most windows a baseline is fitted on (a seeded sample of the rest), so that memory stays flat: at
+    400 metrics and 10 features the matrix has 256 MB, and a fit stays below 2 GiB (DESIGN section 7)."""
     flag_quantile: float = Field(0.99, gt=0, lt=1)
     pca_variance: float = Field(0.95, gt=0, le=1)
     contamination: float = Field(0.01, gt=0, le=0.5)

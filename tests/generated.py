@@ -124,12 +124,14 @@ def _values(name: str, samples: int, rng: np.random.Generator) -> np.ndarray:
     if any(part in name for part in ("MemTotal", "CommitLimit", "DirectMap", "SwapTotal", "TSC")):
         return np.full(samples, 2194.84)
     if "utilization.gpu" in name:
-        return np.where(rng.random(samples) < 0.7, 100.0, rng.integers(0, 100, samples))
-    if "Retrans" in name or "drop" in name:
-        return rng.poisson(0.05, samples).astype(float)
-    if "bytes" in name:
-        return np.floor(rng.exponential(1e6 if ".ib0." in name else 1e3, samples))
-    return np.abs(np.cumsum(rng.normal(0, 1, samples)) + 50 + rng.normal(0, 3, samples))
+        values = np.where(rng.random(samples) < 0.7, 100.0, rng.integers(0, 100, samples))
+    elif "Retrans" in name or "drop" in name:
+        values = rng.poisson(0.05, samples).astype(float)
+    elif "bytes" in name:
+        values = np.floor(rng.exponential(1e6 if ".ib0." in name else 1e3, samples))
+    else:
+        values = np.abs(np.cumsum(rng.normal(0, 1, samples)) + 50 + rng.normal(0, 3, samples))
+    return values
 
 
 def write(

@@ -110,6 +110,15 @@ def parse_run_name(path: Path) -> RunName:
     )
 
 
+def is_run_name(path: Path) -> bool:
+    """Whether a file's name follows the grammar."""
+    try:
+        parse_run_name(path)
+    except RunFileError:
+        return False
+    return True
+
+
 def _phase(path: Path, prefix: str) -> str:
     if prefix != "data":
         return prefix

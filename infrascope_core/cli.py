@@ -1,0 +1,293 @@
+"""The command line: `infrascope run`, `infrascope summary`, `infrascope collect`.
+
+What belongs here: arguments, progress, and how results and errors look on a terminal. The graph that `run`
+materializes is handed in (`build_app`), because the core knows no orchestrator.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import polars as pl
+import typer
+from rich import box
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.settings import Settings
+from infrascope_core.summary import Summary, summarize
+
+OnProduct = Callable[[str, int, int], None]
+"""Told (table, done, total) while products are made."""
+
+Materialize = Callable[[Pipeline, bool, OnProduct], None]
+"""Brings everything below a pipeline's data folder up to date: (pipeline, refit, on_product)."""
+
+_DATA = Annotated[Path, typer.Option("--data", help="Folder for the lake, the models and the warehouse.")]
+_DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", hidden=False)]
+
+_EPILOG = (
+    "Run files are named PHASE_MODELforTASK_DATASET_START_HOST.txt (also .tsv, .csv, each also .gz) and hold "
+    "one row per sample. `infrascope collect` records them; `infrascope run` reads them."
+)
+
+
+def build_app(materialize: Materialize) -> typer.Typer:
+    """The application, around a function that materializes the graph."""
+    app = typer.Typer(
+        help="Listens to the hardware of ML clusters and says what is wrong with it.",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.command()
+    def run(
+        paths: Annotated[
+            list[Path], typer.Argument(help="Run files, or folders that are searched for them.")
+        ],
+        data: _DATA = Path("data"),
+        recipe: Annotated[
+            str, typer.Option(help="default, infrascope, or a YAML file of yours.")
+        ] = "default",
+        refit: Annotated[
+            bool, typer.Option("--refit", help="Fit catalogue, thresholds and baselines anew, from all runs.")
+        ] = False,
+        strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if any file was rejected.")] = False,
+        debug: _DEBUG = False,
+    ) -> None:
+        """Turn run files into states, patterns and anomalies.
+
+        A second call does only what is new or changed, and judges it by what is fitted already.
+
+        Exit status: 0, also with rejected files; 1 if no run could be used, or with --strict if any file was
+        rejected.
+        """
+        with _one_sentence(debug):
+            pipeline = Pipeline(data, Settings(recipe=recipe), tuple(paths))
+            _bring_up_to_date(pipeline, refit, materialize)
+            summary = summarize(pipeline)
+            _show(summary)
+            if not summary.accepted:
+                raise InfraScopeError("no run could be used")
+            if strict and summary.rejected.height:
+                raise InfraScopeError(
+                    f"{summary.rejected.height} files were rejected, and --strict was given"
+                )
+
+    @app.command()
+    def summary(data: _DATA = Path("data"), debug: _DEBUG = False) -> None:
+        """Show again what the last `run` found."""
+        with _one_sentence(debug):
+            if not (data / "lake").is_dir():
+                raise InfraScopeError(f"{data}: holds no lake yet; try `infrascope run PATH --data {data}`")
+            _show(summarize(Pipeline(data)))
+
+    @app.command()
+    def collect(
+        command: Annotated[list[str], typer.Argument(help="The command to run and its arguments, after --.")],
+        interval: Annotated[float, typer.Option(help="Seconds between samples.")] = 0.1,
+        out: Annotated[Path, typer.Option(help="Folder for the run file.")] = Path("data/runs"),
+        model: Annotated[str, typer.Option(help="Model, for the file's name.")] = "unknown",
+        task: Annotated[
+            str, typer.Option(help="Task, for the file's name; begins with a capital.")
+        ] = "Unknown",
+        dataset: Annotated[str, typer.Option(help="Dataset, for the file's name.")] = "default",
+        phase: Annotated[Literal["train", "infer"], typer.Option(help="What the command does.")] = "train",
+        debug: _DEBUG = False,
+    ) -> None:
+        """Run COMMAND and record the host until it ends; exits with the command's own status."""
+        with _one_sentence(debug):
+            from infrascope_core.collect.recorder import record  # noqa: PLC0415 - keeps `--help` fast
+
+            logging.basicConfig(
+                level=logging.INFO,
+                format="%(message)s",
+                handlers=[RichHandler(console=Console(stderr=True), show_path=False, show_time=False)],
+            )
+            out.mkdir(parents=True, exist_ok=True)
+            recording = record(
+                command,
+                out_dir=out,
+                interval_s=interval,
+                model=model,
+                task=task,
+                dataset=dataset,
+                phase=phase,
+            )
+            console = Console(stderr=True, highlight=False)
+            if recording.path is not None:
+                console.print(
+                    f"{recording.samples} samples, {recording.missed_ticks} ticks missed: {recording.path}",
+                    markup=False,
+                    soft_wrap=True,
+                )
+        raise typer.Exit(recording.exit_code)
+
+    return app
+
+
+class _one_sentence:  # noqa: N801 - reads as a statement
+    """Turns an error of ours, or one of the system's, into one sentence and exit status 1."""
+
+    def __init__(self, debug: bool) -> None:
+        self.debug = debug
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or self.debug or isinstance(error, typer.Exit):
+            return
+        if isinstance(error, KeyboardInterrupt):
+            _complain("interrupted; what is finished is kept, and the next call goes on from there")
+            raise typer.Exit(130) from None
+        if isinstance(error, InfraScopeError):
+            _complain(str(error))
+        elif isinstance(error, OSError):
+            _complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        elif isinstance(error, Exception):
+            said = (str(error).splitlines() or [""])[0]
+            _complain(f"unexpected {type(error).__name__}: {said} (--debug shows more)")
+        else:
+            return
+        raise typer.Exit(1) from None
+
+
+def _complain(sentence: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"infrascope: {_printable(sentence)}"))
+
+
+def _bring_up_to_date(pipeline: Pipeline, refit: bool, materialize: Materialize) -> None:
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description:<20}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    ) as progress:
+        tasks: dict[str, Any] = {}
+
+        def on_product(table: str, done: int, total: int) -> None:
+            if table not in tasks:
+                tasks[table] = progress.add_task(table, total=total)
+            progress.update(tasks[table], completed=done, total=total)
+
+        materialize(pipeline, refit, on_product)
+
+
+def _printable(value: object) -> str:
+    """Text without control characters: names and file contents are not to be trusted with a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value))
+
+
+def _cell(value: object) -> Text:
+    if value is None:
+        return Text("-")
+    if isinstance(value, float):
+        return Text(f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}")
+    if isinstance(value, datetime):
+        return Text(f"{value:%Y-%m-%d %H:%M:%S}")
+    if isinstance(value, (list, pl.Series)):
+        return Text(" + ".join(_printable(v) for v in value))
+    return Text(_printable(value))
+
+
+def _table(title: str, frame: pl.DataFrame, **headings: str) -> Table:
+    """A frame's columns under the given headings."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, heading in headings.items():
+        numeric = frame.schema[name].is_numeric()
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in frame.select(headings).iter_rows():
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _show(summary: Summary) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    rejected = summary.rejected.height
+    console.print(
+        _table(
+            f"{summary.accepted} runs accepted, {rejected} files rejected",
+            summary.runs,
+            platform="platform",
+            phase="phase",
+            workload="workload",
+            runs="runs",
+            hosts="hosts",
+            hours="hours",
+        )
+    )
+    if rejected:
+        console.print(_table("Rejected files", summary.rejected, path="file", reason="why"))
+    console.print(
+        _table(
+            "Metrics by what the catalogue says of them",
+            summary.exclusions,
+            platform="platform",
+            status="status",
+            metrics="metrics",
+        )
+    )
+    if summary.degenerate.height:
+        console.print(
+            _table(
+                "Groups whose levels say nothing (not mined)",
+                summary.degenerate,
+                platform="platform",
+                metric_group="group",
+            )
+        )
+    console.print(
+        _table(
+            "Strongest rules across subsystems",
+            summary.rules,
+            scope="scope",
+            antecedent="when",
+            consequent="then",
+            support="support",
+            confidence="confidence",
+            lift="lift",
+            runs="runs",
+        )
+    )
+    _show_episodes(console, summary.episodes)
+    console.print(Text(f"\nWarehouse: {summary.warehouse} (DuckDB; tables and views as in docs/tables.md)"))
+
+
+def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
+    console.print(Text("Most abnormal episodes", style="bold"))
+    if episodes.is_empty():
+        console.print("  none")
+    for number, episode in enumerate(episodes.iter_rows(named=True), start=1):
+        label = f"  [known fault: {_printable(episode['fault'])}]" if episode["fault"] else ""
+        head = Text(f" {number:>2}. ")
+        head.append(str(episode["subsystem"]), style="bold red")
+        start, end = (f"{episode[name]:%H:%M:%S}" for name in ("start_ts", "end_ts"))
+        head.append(f"  {_printable(episode['run_key'])}  {start} to {end}")
+        head.append(label, style="green")
+        console.print(head, soft_wrap=True)
+        agreed = ", ".join(episode["detectors"])
+        console.print(Text(f"     {_printable(episode['claim'])} Flagged by {agreed}."))

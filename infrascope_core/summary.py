@@ -1,0 +1,113 @@
+"""What a person wants to know first about a data folder: small frames, ready to be printed or stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.attribution import EPISODES, episodes
+from infrascope_core.patterns.rules import strongest
+from infrascope_core.pipeline import Pipeline
+
+_EPISODES_PER_RUN = 2
+"""Most episodes of one run in the summary, so that one bad run does not hide the others."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The state of a data folder in a few small frames.
+
+    Attributes
+    ----------
+    runs : pl.DataFrame
+        platform, phase, workload, runs, hosts, hours.
+    accepted : int
+        Runs that could be used.
+    rejected : pl.DataFrame
+        The table `rejected_files`.
+    exclusions : pl.DataFrame
+        platform, status, metrics: how many metrics of a platform have each status.
+    degenerate : pl.DataFrame
+        platform, metric_group: groups whose levels say nothing, which are not mined.
+    rules : pl.DataFrame
+        The strongest rules across subsystems: rows of `association_rules`.
+    episodes : pl.DataFrame
+        The most abnormal episodes, with `fault`: the labels that overlap them, if any.
+    warehouse : Path
+        Where to look further.
+    """
+
+    runs: pl.DataFrame
+    accepted: int
+    rejected: pl.DataFrame
+    exclusions: pl.DataFrame
+    degenerate: pl.DataFrame
+    rules: pl.DataFrame
+    episodes: pl.DataFrame
+    warehouse: Path
+
+
+def summarize(pipeline: Pipeline, rules: int = 6, episodes: int = 8) -> Summary:
+    """Summarize what the lake holds now.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The data folder.
+    rules, episodes : int
+        Most rows of each.
+    """
+    runs = pipeline.accepted()
+    lake = pipeline.lake
+    thresholds = lake.read("thresholds")
+    return Summary(
+        runs=runs.group_by("platform", "phase", "workload")
+        .agg(
+            runs=pl.len(),
+            hosts=pl.col("host").n_unique(),
+            hours=(pl.col("samples") * pl.col("interval_s")).sum() / 3600,
+        )
+        .sort("platform", "phase", "workload"),
+        accepted=runs.height,
+        rejected=pipeline.rejected_files(),
+        exclusions=lake.read("metric_catalog")
+        .group_by("platform", "status")
+        .agg(metrics=pl.len())
+        .sort("platform", "status"),
+        degenerate=thresholds.filter("degenerate").select("platform", "metric_group"),
+        rules=strongest(lake.read("association_rules"), rules),
+        episodes=worst_episodes(pipeline, runs["run_key"].to_list(), episodes),
+        warehouse=pipeline.warehouse,
+    )
+
+
+def worst_episodes(pipeline: Pipeline, keys: list[str], limit: int) -> pl.DataFrame:
+    """The most abnormal episodes of the given runs, with the labelled faults that overlap each.
+
+    Returns
+    -------
+    pl.DataFrame
+        Columns of `attribution.EPISODES` and `fault`; by falling agreement and severity.
+    """
+    parts = []
+    for key in keys:
+        found = episodes(
+            pipeline.lake.read("anomaly_scores", key),
+            pipeline.lake.read("anomaly_reasons", key),
+            pipeline.window_length(key),
+        ).head(_EPISODES_PER_RUN)
+        parts.append(_with_faults(found, pipeline.lake.read("faults", key)))
+    if not parts:
+        return pl.DataFrame(schema={**EPISODES, "fault": pl.String})
+    order = ["agreement", "severity", "run_key", "first_window"]
+    return pl.concat(parts).sort(order, descending=[True, True, False, False]).head(limit)
+
+
+def _with_faults(found: pl.DataFrame, faults: pl.DataFrame) -> pl.DataFrame:
+    names = [
+        ", ".join(faults.filter((pl.col("start") <= end) & (pl.col("end") >= start))["fault"])
+        for start, end in found.select("start_ts", "end_ts").iter_rows()
+    ]
+    return found.with_columns(fault=pl.Series(names, dtype=pl.String))

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infrascope_core.pipeline import STEPS, Pipeline
+from infrascope_core.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "data" / "sample"
+
+
+@pytest.fixture
+def make_all():
+    """Run the whole pipeline as plain calls, without an orchestrator."""
+
+    def run(data: Path, *sources: Path, settings: Settings | None = None, refit: bool = False) -> Pipeline:
+        pipeline = Pipeline(data, settings or Settings(), sources)
+        pipeline.review_rejections()
+        for key in pipeline.offers():
+            pipeline.ingest(key, pipeline.find()[key])
+        keys = pipeline.accepted()["run_key"].to_list()
+        fits = {
+            "quality_metrics": pipeline.fit_metric_catalog,
+            "group_windows": pipeline.fit_thresholds,
+            "window_features": pipeline.fit_baselines,
+        }
+        for table in STEPS:
+            for key in keys:
+                pipeline.make(table, key)
+            if table in fits:
+                fits[table](refit=refit)
+        pipeline.mine_itemsets()
+        pipeline.mine_rules()
+        return pipeline
+
+    return run
