@@ -17,9 +17,7 @@ def main() -> None:
     random = np.random.default_rng(0)
     for number in rounds(seconds, PERIOD_S):
         chosen = random.integers(0, len(x), SAMPLE_ROWS)
-        HistGradientBoostingClassifier(max_iter=14, max_leaf_nodes=31, random_state=number).fit(
-            x[chosen], y[chosen]
-        )
+        HistGradientBoostingClassifier(max_iter=14, max_leaf_nodes=31, random_state=number).fit(x[chosen], y[chosen])
 
 
 if __name__ == "__main__":
