@@ -8,7 +8,7 @@ DATA   ?= data
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: demo test check lint unit dev bench snapshot sample clean help
+.PHONY: demo test check dev bench docs snapshot clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -38,6 +38,9 @@ dev: $(READY)    ## the Dagster UI on localhost, with the sample runs registered
 
 bench: $(READY)  ## ratios against peers, measured side by side in one run
 	$(BIN)/python -m benchmarks
+
+docs: $(READY)   ## write docs/tables.md anew from the table contract
+	@$(BIN)/python -c 'from infrascope_core.tables import as_markdown; print(as_markdown(), end="")' > docs/tables.md
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
 	$(BIN)/pytest -q tests/dagster/test_snapshot.py --snapshot-update

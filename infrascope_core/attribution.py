@@ -16,9 +16,10 @@ import numpy as np
 import polars as pl
 import yaml
 
-from infrascope_core.baselines import Array, Baseline, Identity
+from infrascope_core.baselines import Baseline, Identity
 from infrascope_core.features import WINDOW, feature_matrix
 from infrascope_core.settings import DetectorSettings
+from infrascope_core.standardisation import Array
 from infrascope_core.tables import ANOMALY_REASONS, INT, REAL, TEXT, TEXTS, TIME
 
 GAP = 2
@@ -79,14 +80,19 @@ def reasons(
         return ANOMALY_REASONS.empty()
     windows, matrix = feature_matrix(features, baseline.names)
     flagged = windows.select(WINDOW).join(flagged, on=WINDOW, how="left", maintain_order="left")
-    share = _shares(baseline, baseline.standardise(matrix), flagged["flagged_by"])
+    window = windows["window"].to_numpy()
+    share = _shares(baseline, baseline.moments.standardise(matrix, window), flagged["flagged_by"])
     rank = np.argsort(-share, axis=1, kind="stable")[:, : settings.reasons_per_window]
     row, place = np.nonzero(np.take_along_axis(share, rank, axis=1) > 0)
     column = rank[row, place]
     names = pl.DataFrame(baseline.names, schema=["metric", "feature"], orient="row").with_columns(
         subsystem=pl.Series([subsystem_of_metric(metric) for metric, _ in baseline.names], dtype=pl.String)
     )
-    value, expected, scale = matrix[row, column], baseline.location[column], baseline.scale[column]
+    value, expected, scale = (
+        matrix[row, column],
+        baseline.moments.expected(window)[row, column],
+        baseline.moments.spread(window)[row, column],
+    )
     chosen = names[column]
     claims = [
         _claim(baseline.identity, metric, feature, value=now, expected=usual, sigmas=sigmas)
@@ -200,9 +206,7 @@ def episodes(scores: pl.DataFrame, reasons: pl.DataFrame, window_length: timedel
         )
         .with_columns(
             detectors=pl.col("detectors").list.eval(
-                pl.element().sort_by(
-                    pl.element().replace_strict(order, default=len(order), return_dtype=pl.Int64)
-                )
+                pl.element().sort_by(pl.element().replace_strict(order, default=len(order), return_dtype=pl.Int64))
             )
         )
     )

@@ -23,25 +23,12 @@ from infrascope_core.detectors import DETECTORS, Detector, IsolationForest, unfi
 from infrascope_core.errors import NotFittedError
 from infrascope_core.features import WINDOW, feature_matrix
 from infrascope_core.settings import DetectorSettings
+from infrascope_core.standardisation import Array, Moments, fit_moments
 from infrascope_core.tables import ANOMALY_SCORES, FEATURES
 
-LARGEST_Z = 100.0
-"""Standardised features are held within this bound.
-
-In a sample of n windows none can be farther from the mean than (n - 1) / sqrt(n) standard deviations
-(Samuelson's inequality), which is 100 for n = 10,000: what a baseline itself holds is not touched, so the
-scores are the paper's. But a feature that hardly moved in the baseline may be a million of its tiny
-standard deviations away in a new run; unbounded, that one feature would drown all others in every score.
-"""
-_LEAST_RELATIVE_SCALE = 1e-9
-"""A standard deviation this small beside the feature's magnitude is rounding, not movement."""
-_MOST_MISSING = 0.5
-"""A feature missing from more of the windows than this leaves the baseline."""
-_COLUMNS = 256
-"""Features whose moments are taken at once, so that temporary arrays stay small beside the matrix."""
-_FORMAT = 1
-
-Array = NDArray[np.float64]
+_FORMAT = 2
+CODE_VERSION = "1"
+"""Raise it when a baseline fitted on the same windows would differ."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +52,8 @@ class Baseline:
     identity : Identity
     names : tuple of (metric, feature)
         Columns of the matrices, sorted by metric.
-    location, scale : ndarray, one per name
-        Mean and standard deviation (ddof 0) over the training windows that have the feature, in its own unit.
+    moments : Moments
+        What is expected of each name, and its spread.
     detectors : tuple of Detector
         Z-score, Mahalanobis and Isolation Forest, fitted on the standardised windows.
     thresholds : dict of str to float
@@ -75,8 +62,7 @@ class Baseline:
 
     identity: Identity
     names: tuple[tuple[str, str], ...]
-    location: Array
-    scale: Array
+    moments: Moments
     detectors: tuple[Detector, ...]
     thresholds: dict[str, float]
 
@@ -84,12 +70,6 @@ class Baseline:
     def metrics(self) -> int:
         """Number of metrics the baseline knows."""
         return len({metric for metric, _ in self.names})
-
-    def standardise(self, matrix: Array) -> Array:
-        """Express windows x names in standard deviations from the mean, within +-LARGEST_Z; NaN stays."""
-        z: Array = matrix - self.location
-        z /= self.scale
-        return np.clip(z, -LARGEST_Z, LARGEST_Z, out=z)
 
     def save(self, path: Path) -> None:
         """Write the model file, aside and then renamed; equal baselines give equal bytes, and no pickle."""
@@ -102,8 +82,7 @@ class Baseline:
         }
         arrays: dict[str, NDArray[np.generic]] = {
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
-            "location": self.location,
-            "scale": self.scale,
+            **self.moments.arrays(),
         }
         for detector in self.detectors:
             arrays |= {f"{detector.name}.{key}": value for key, value in detector.state().items()}
@@ -149,8 +128,7 @@ class Baseline:
             zipfile.BadZipFile,
         ) as error:
             raise NotFittedError(
-                f"{path}: this is not a whole baseline file of format {_FORMAT} ({error}); "
-                "fit the baselines again."
+                f"{path}: this is not a whole baseline file of format {_FORMAT} ({error}); fit the baselines again."
             ) from error
 
 
@@ -161,19 +139,13 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
     names = tuple((str(metric), str(feature)) for metric, feature in meta["names"])
     detectors = tuple(
         DETECTORS[name].from_state(
-            {
-                key.removeprefix(f"{name}."): value
-                for key, value in arrays.items()
-                if key.startswith(f"{name}.")
-            }
+            {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
         )
         for name in meta["detectors"]
     )
-    location, scale = (np.asarray(arrays[key], dtype=np.float64) for key in ("location", "scale"))
-    if location.shape != (len(names),) or scale.shape != (len(names),) or not (scale > 0).all():
-        raise ValueError("location and scale do not fit the names")
+    moments = Moments.from_arrays(arrays, len(names))
     thresholds = {name: float(meta["thresholds"][name]) for name in meta["detectors"]}
-    baseline = Baseline(Identity(**meta["identity"]), names, location, scale, detectors, thresholds)
+    baseline = Baseline(Identity(**meta["identity"]), names, moments, detectors, thresholds)
     for detector in detectors:
         detector.score(np.zeros((1, len(names))))
         if isinstance(detector, IsolationForest) and detector.feature.max() >= len(names):
@@ -200,9 +172,7 @@ def sample_windows(windows: pl.DataFrame, settings: DetectorSettings) -> pl.Data
     keys = windows.select(WINDOW).unique().sort(WINDOW)
     if keys.height <= settings.max_windows:
         return keys
-    chosen = np.random.default_rng(settings.random_state).choice(
-        keys.height, settings.max_windows, replace=False
-    )
+    chosen = np.random.default_rng(settings.random_state).choice(keys.height, settings.max_windows, replace=False)
     return keys[np.sort(chosen)]
 
 
@@ -227,11 +197,9 @@ def fit_baseline(
 
     Notes
     -----
-    Location and scale are the plain mean and standard deviation, as the paper's Z-score has them. Features
-    that are constant to rounding, or missing from more than half of the windows, leave the baseline: no
-    finite score could be given for them. Z-score and Mahalanobis flag above the `flag_quantile` of the
-    training scores; the forest flags the share `contamination` of its training windows, as scikit-learn's
-    offset does.
+    Features that cannot be judged (see `fit_moments`) leave the baseline. Z-score and Mahalanobis flag above the
+    `flag_quantile` of the training scores; the forest flags the share `contamination` of its training windows,
+    as scikit-learn's offset does.
     """
     keys = sample_windows(features, settings)
     if keys.height < settings.min_windows:
@@ -239,22 +207,18 @@ def fit_baseline(
     features = features.join(keys, on=WINDOW, how="semi")
     names = [(metric, name) for metric in features["metric"].unique().sort() for name in FEATURES]
     windows, x = feature_matrix(features, names)
-    location, scale, keep = (
-        np.concatenate(part)
-        for part in zip(
-            *(_moments(x[:, i : i + _COLUMNS]) for i in range(0, x.shape[1], _COLUMNS)), strict=True
-        )
-    )
+    window = windows["window"].to_numpy()
+    moments, keep = fit_moments(x, window, settings.opening_windows)
     if not keep.any():
         return None
     names = [name for name, kept in zip(names, keep, strict=True) if kept]
-    x, location, scale = (x if keep.all() else x[:, keep]), location[keep], scale[keep]
+    x = x if keep.all() else x[:, keep]
     identity = Identity(
         platform, phase, workload, windows.height, windows["run_key"].n_unique(), _version(x, names, settings)
     )
     detectors = tuple(unfitted(settings))
-    baseline = Baseline(identity, tuple(names), location, scale, detectors, {})
-    z = baseline.standardise(x)
+    baseline = Baseline(identity, tuple(names), moments.select(keep), detectors, {})
+    z = baseline.moments.standardise(x, window)
     del x
     for detector in detectors:
         scores = detector.fit(z).score(z)
@@ -262,19 +226,6 @@ def fit_baseline(
         quantile = 1 - settings.contamination if forest else settings.flag_quantile
         baseline.thresholds[detector.name] = float(np.nanquantile(scores, quantile))
     return baseline
-
-
-def _moments(x: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Mean and standard deviation of each column's known values, and which columns can be judged by them."""
-    known = ~np.isnan(x)
-    count = known.sum(axis=0)
-    with np.errstate(all="ignore"):
-        location = np.where(known, x, 0.0).sum(axis=0) / count
-        location += np.where(known, x - location, 0.0).sum(axis=0) / count
-        scale = np.sqrt(np.where(known, (x - location) ** 2, 0.0).sum(axis=0) / count)
-        magnitude = np.where(known, np.abs(x), 0.0).max(axis=0)
-        keep = np.isfinite(scale) & (scale > _LEAST_RELATIVE_SCALE * magnitude)
-    return location, scale, keep & (count >= (1 - _MOST_MISSING) * len(x))
 
 
 def _version(x: Array, names: Sequence[tuple[str, str]], settings: DetectorSettings) -> str:
@@ -302,7 +253,7 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
         Isolation Forest.
     """
     windows, matrix = feature_matrix(features, baseline.names)
-    z = baseline.standardise(matrix)
+    z = baseline.moments.standardise(matrix, windows["window"].to_numpy())
     order = [d.name for d in baseline.detectors]
     scores = np.stack([d.score(z) for d in baseline.detectors], axis=1)
     limits = np.array([baseline.thresholds[name] for name in order])

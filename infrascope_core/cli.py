@@ -31,7 +31,7 @@ from rich.text import Text
 
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.pipeline import Pipeline
-from infrascope_core.settings import Settings
+from infrascope_core.settings import Settings, load_settings
 from infrascope_core.summary import Summary, summarize
 
 OnProduct = Callable[[str, int, int], None]
@@ -63,13 +63,15 @@ def build_app(materialize: Materialize) -> typer.Typer:
 
     @app.command()
     def run(
-        paths: Annotated[
-            list[Path], typer.Argument(help="Run files, or folders that are searched for them.")
-        ],
+        paths: Annotated[list[Path], typer.Argument(help="Run files, or folders that are searched for them.")],
         data: _DATA = Path("data"),
         recipe: Annotated[
-            str, typer.Option(help="default, infrascope, or a YAML file of yours.")
-        ] = "default",
+            str | None,
+            typer.Option(help="default, infrascope, or a YAML file of yours.", show_default="default"),
+        ] = None,
+        settings: Annotated[
+            Path | None, typer.Option(help="YAML file with settings that differ from the defaults.")
+        ] = None,
         refit: Annotated[
             bool, typer.Option("--refit", help="Fit catalogue, thresholds and baselines anew, from all runs.")
         ] = False,
@@ -84,16 +86,14 @@ def build_app(materialize: Materialize) -> typer.Typer:
         rejected.
         """
         with _one_sentence(debug):
-            pipeline = Pipeline(data, Settings(recipe=recipe), tuple(paths))
+            pipeline = Pipeline(data, _settings(settings, recipe), tuple(paths))
             _bring_up_to_date(pipeline, refit, materialize)
             summary = summarize(pipeline)
             _show(summary)
             if not summary.accepted:
                 raise InfraScopeError("no run could be used")
             if strict and summary.rejected.height:
-                raise InfraScopeError(
-                    f"{summary.rejected.height} files were rejected, and --strict was given"
-                )
+                raise InfraScopeError(f"{summary.rejected.height} files were rejected, and --strict was given")
 
     @app.command()
     def summary(data: _DATA = Path("data"), debug: _DEBUG = False) -> None:
@@ -109,16 +109,14 @@ def build_app(materialize: Materialize) -> typer.Typer:
         interval: Annotated[float, typer.Option(help="Seconds between samples.")] = 0.1,
         out: Annotated[Path, typer.Option(help="Folder for the run file.")] = Path("data/runs"),
         model: Annotated[str, typer.Option(help="Model, for the file's name.")] = "unknown",
-        task: Annotated[
-            str, typer.Option(help="Task, for the file's name; begins with a capital.")
-        ] = "Unknown",
+        task: Annotated[str, typer.Option(help="Task, for the file's name; begins with a capital.")] = "Unknown",
         dataset: Annotated[str, typer.Option(help="Dataset, for the file's name.")] = "default",
         phase: Annotated[Literal["train", "infer"], typer.Option(help="What the command does.")] = "train",
         debug: _DEBUG = False,
     ) -> None:
         """Run COMMAND and record the host until it ends; exits with the command's own status."""
         with _one_sentence(debug):
-            from infrascope_core.collect.recorder import record  # noqa: PLC0415 - keeps `--help` fast
+            from infrascope_core.collect.recorder import RecordingLostError, record  # noqa: PLC0415 - for a fast `--help`
 
             logging.basicConfig(
                 level=logging.INFO,
@@ -126,15 +124,19 @@ def build_app(materialize: Materialize) -> typer.Typer:
                 handlers=[RichHandler(console=Console(stderr=True), show_path=False, show_time=False)],
             )
             out.mkdir(parents=True, exist_ok=True)
-            recording = record(
-                command,
-                out_dir=out,
-                interval_s=interval,
-                model=model,
-                task=task,
-                dataset=dataset,
-                phase=phase,
-            )
+            try:
+                recording = record(
+                    command,
+                    out_dir=out,
+                    interval_s=interval,
+                    model=model,
+                    task=task,
+                    dataset=dataset,
+                    phase=phase,
+                )
+            except RecordingLostError as error:
+                _complain(str(error))
+                raise typer.Exit(error.exit_code or 1) from None
             console = Console(stderr=True, highlight=False)
             if recording.path is not None:
                 console.print(
@@ -145,6 +147,11 @@ def build_app(materialize: Materialize) -> typer.Typer:
         raise typer.Exit(recording.exit_code)
 
     return app
+
+
+def _settings(path: Path | None, recipe: str | None) -> Settings:
+    settings = load_settings(path)
+    return settings if recipe is None else settings.model_copy(update={"recipe": recipe})
 
 
 class _one_sentence:  # noqa: N801 - reads as a statement
@@ -220,7 +227,7 @@ def _table(title: str, frame: pl.DataFrame, **headings: str) -> Table:
     for name, heading in headings.items():
         numeric = frame.schema[name].is_numeric()
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-    for row in frame.select(headings).iter_rows():
+    for row in frame.select(list(headings)).iter_rows():
         table.add_row(*map(_cell, row))
     return table
 

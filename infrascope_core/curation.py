@@ -59,9 +59,7 @@ def curated_metrics(telemetry: pl.DataFrame, recipe: Recipe, excluded: frozenset
     return pl.concat(parts)
 
 
-def members(
-    group: MetricGroup, metrics: list[str], host: str, recipe: Recipe, excluded: frozenset[str]
-) -> list[str]:
+def members(group: MetricGroup, metrics: list[str], host: str, recipe: Recipe, excluded: frozenset[str]) -> list[str]:
     """Metrics of a host that belong to a group: those of its first pattern that finds any, less the excluded.
 
     A fallback pattern is for hosts that lack the preferred metric, not for those where it is excluded.

@@ -89,18 +89,14 @@ def fit_thresholds(
     return fitted.sort("platform", "metric_group")
 
 
-def _fit_group(
-    group: str, files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe
-) -> list[tuple[object, ...]]:
+def _fit_group(group: str, files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe) -> list[tuple[object, ...]]:
     observed = pl.concat(
         pl.scan_parquet(file, glob=False).filter(pl.col("metric_group") == group).select("run_key", "value")
         for file in files
     ).collect()
     lower, upper = recipe.quantiles
     pooled = run_sql("pool", {"observed": observed, "runs": runs}, lower=lower, upper=upper)
-    cuts = {
-        str(row.pop("platform")): cut(Pooled(**row), recipe.method) for row in pooled.iter_rows(named=True)
-    }
+    cuts = {str(row.pop("platform")): cut(Pooled(**row), recipe.method) for row in pooled.iter_rows(named=True)}
     if not cuts:
         return []
     bounds = pl.DataFrame(

@@ -62,9 +62,7 @@ def window_features(
         return WINDOW_FEATURES.empty()
     parts = [
         _host_features(part if part["sample"].is_sorted() else part.sort("sample"), settings, usable)
-        for _, part in sorted(
-            telemetry.partition_by("run_key", "host", as_dict=True).items(), key=lambda p: p[0]
-        )
+        for _, part in sorted(telemetry.partition_by("run_key", "host", as_dict=True).items(), key=lambda p: p[0])
     ]
     return pl.concat(parts)
 
@@ -188,9 +186,7 @@ def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> 
     keys = features.select(*WINDOW, "start_ts").unique(WINDOW).sort(WINDOW).with_row_index("row")
     matrix = np.full((keys.height, len(names)), np.nan)
     metrics = sorted({metric for metric, _ in names})
-    known = pl.DataFrame(
-        {"metric": metrics, "code": np.arange(len(metrics))}, schema_overrides={"metric": pl.String}
-    )
+    known = pl.DataFrame({"metric": metrics, "code": np.arange(len(metrics))}, schema_overrides={"metric": pl.String})
     cells = features.join(known, on="metric").join(keys.select("row", *WINDOW), on=WINDOW)
     row, code = cells["row"].to_numpy(), cells["code"].to_numpy()
     for feature in dict.fromkeys(feature for _, feature in names):

@@ -68,8 +68,12 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
     settings : ReaderSettings
         Limits of the reader.
     """
+    known = lake.read("run_files", key)
+    if not paths and "accepted" in known["status"]:
+        # the file was put away after it was read: what was made of it stays
+        return Ingested(known, lake.read("faults", key))
     offered = offer(paths, settings)
-    earlier = lake.read("run_files", key)["source"].to_list()
+    earlier = known["source"].to_list()
     chosen: RunFile | None = None
     faults: list[tuple[Path, str]] = []
     for path in sorted(paths, key=lambda p: (str(p) not in earlier, p)):

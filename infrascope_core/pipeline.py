@@ -110,11 +110,7 @@ class Pipeline:
 
     def offers(self) -> dict[str, str]:
         """Fingerprint by run key of the files below the sources, less those with unknown names."""
-        return {
-            key: offer(paths, self.settings.reader)
-            for key, paths in self.find().items()
-            if is_run_name(paths[0])
-        }
+        return {key: offer(paths, self.settings.reader) for key, paths in self.find().items() if is_run_name(paths[0])}
 
     def is_ingested(self, key: str, offered: str) -> bool:
         """Whether the run key was ingested, or rejected, from just these files."""
@@ -272,7 +268,9 @@ class Pipeline:
         excluded = "\n".join(sorted(curation.excluded_metrics(catalog, platform)))
         if table == THRESHOLDS.name:
             return fingerprint(table, recipe, excluded, settings.windows.digest())
-        return fingerprint(table, recipe, excluded, settings.features.digest(), settings.detectors.digest())
+        return fingerprint(
+            table, baselines.CODE_VERSION, excluded, settings.features.digest(), settings.detectors.digest()
+        )
 
     def fitted_rows(self, table: str, key: str) -> pl.DataFrame:
         """Rows of a fitted product that concern a run: those of its platform, and of its workload.
@@ -304,9 +302,7 @@ class Pipeline:
     def _mined_from(self) -> str:
         """Fingerprint of all baskets of accepted runs."""
         keys = self.accepted()["run_key"].to_list()
-        return fingerprint(
-            self.settings.mining.digest(), *(self.lake.made_from("baskets", k) or "" for k in keys)
-        )
+        return fingerprint(self.settings.mining.digest(), *(self.lake.made_from("baskets", k) or "" for k in keys))
 
     def mine_itemsets(self) -> pl.DataFrame:
         """Mine every scope: platforms, their phases, their workloads. Degenerate groups are left out."""
@@ -446,12 +442,8 @@ def _knows_baseline(pipeline: Pipeline, key: str) -> str:
 STEPS: dict[str, Step] = {
     "quality_metrics": Step("1", ("telemetry",), lambda p, k: "", _quality_metrics),
     "curated_metrics": Step("1", ("telemetry",), _knows_catalog, _curated_metrics),
-    "group_windows": Step(
-        "1", ("curated_metrics",), lambda p, k: p.settings.windows.digest(), _group_windows
-    ),
-    "baskets": Step(
-        "1", ("group_windows",), lambda p, k: p.fitted_rows(THRESHOLDS.name, k).write_json(), _baskets
-    ),
+    "group_windows": Step("1", ("curated_metrics",), lambda p, k: p.settings.windows.digest(), _group_windows),
+    "baskets": Step("1", ("group_windows",), lambda p, k: p.fitted_rows(THRESHOLDS.name, k).write_json(), _baskets),
     "window_features": Step(
         "1",
         ("telemetry",),

@@ -7,9 +7,13 @@ a Dagster resource. Domain knowledge (metric groups, subsystems, claims) is not 
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from infrascope_core.errors import SettingsError
 
 
 class _Frozen(BaseModel):
@@ -64,6 +68,9 @@ class DetectorSettings(_Frozen):
     max_windows: int = Field(8_000, ge=2)
     """Most windows a baseline is fitted on (a seeded sample of the rest), so that memory stays flat: at
     400 metrics and 10 features the matrix has 256 MB, and a fit stays below 2 GiB (DESIGN section 7)."""
+    opening_windows: int = Field(3, ge=0)
+    """First windows of a run, which are compared with other runs' openings: 3 windows with a stride of 1 s hold
+    the seconds in which a process starts (seen in the sample: windows 0 to 2)."""
     flag_quantile: float = Field(0.99, gt=0, lt=1)
     pca_variance: float = Field(0.95, gt=0, le=1)
     contamination: float = Field(0.01, gt=0, le=0.5)
@@ -84,3 +91,23 @@ class Settings(_Frozen):
 
 
 Platform = Literal["gpu", "cpu"]
+
+
+def load_settings(path: str | Path | None) -> Settings:
+    """Settings from a YAML file that names only what differs from the defaults; None gives the defaults.
+
+    Raises
+    ------
+    SettingsError
+        The file cannot be read, names an unknown setting, or holds a value out of its range.
+    """
+    if path is None:
+        return Settings()
+    try:
+        return Settings.model_validate(yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise SettingsError(f"{path}: {where}: {first['msg']}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"{path}: no readable YAML ({str(error).splitlines()[0]})") from None

@@ -32,7 +32,7 @@ class Summary:
     degenerate : pl.DataFrame
         platform, metric_group: groups whose levels say nothing, which are not mined.
     rules : pl.DataFrame
-        The strongest rules across subsystems: rows of `association_rules`.
+        The strongest rules of each platform across subsystems: rows of `association_rules`.
     episodes : pl.DataFrame
         The most abnormal episodes, with `fault`: the labels that overlap them, if any.
     warehouse : Path
@@ -77,7 +77,7 @@ def summarize(pipeline: Pipeline, rules: int = 6, episodes: int = 8) -> Summary:
         .agg(metrics=pl.len())
         .sort("platform", "status"),
         degenerate=thresholds.filter("degenerate").select("platform", "metric_group"),
-        rules=strongest(lake.read("association_rules"), rules),
+        rules=strongest(lake.read("association_rules").filter(~pl.col("scope").str.contains("/")), rules),
         episodes=worst_episodes(pipeline, runs["run_key"].to_list(), episodes),
         warehouse=pipeline.warehouse,
     )

@@ -254,9 +254,7 @@ ASSOCIATION_RULES = Table(
         Column("confidence", REAL, "support / support of the antecedent"),
         Column("lift", REAL, "confidence / support of the consequent"),
         Column("leverage", REAL, "support minus what independence gives"),
-        Column(
-            "conviction", REAL, "(1 - support of consequent) / (1 - confidence); infinite if confidence is 1"
-        ),
+        Column("conviction", REAL, "(1 - support of consequent) / (1 - confidence); infinite if confidence is 1"),
         Column("runs", INT, "runs in which both sides occur together"),
         Column("p_value", REAL, "one-sided Fisher exact test on the baskets"),
         Column("q_value", REAL, "Benjamini-Hochberg within the scope"),
@@ -328,7 +326,7 @@ ANOMALY_REASONS = Table(
         Column("feature", TEXT, "feature of the metric"),
         Column("detectors", TEXTS, "detectors that flag the window"),
         Column("value", REAL, "the feature's value"),
-        Column("expected", REAL, "the baseline's mean of it"),
+        Column("expected", REAL, "what the baseline expects of it there"),
         Column("contribution", REAL, "share of the flagging detectors' scores, 0..1"),
         Column("claim", TEXT, "what changed, in which direction, by how much"),
     ),
@@ -356,3 +354,21 @@ TABLES: dict[str, Table] = {
     )
 }
 """All tables of the contract but telemetry, which is wide: run_key, host, sample, ts, a column per metric."""
+
+
+def as_markdown() -> str:
+    """The contract as a page for users: `docs/tables.md`."""
+    lines = [
+        "# The tables",
+        "",
+        "In `warehouse.duckdb`: pooled tables are tables, per-run tables are views on the lake's Parquet files.",
+        "Times are naive UTC as the files give them; windows count from 0. `telemetry` is Parquet only, one wide",
+        "file per run: run_key, host, sample, ts, then one column per metric. This page is made from",
+        "`infrascope_core/tables.py` by `make docs`.",
+    ]
+    for table in TABLES.values():
+        kind = "per run" if table.per_run else "pooled"
+        lines += ["", f"## {table.name}", "", f"{table.meaning} Key: {', '.join(table.key)} ({kind}).", ""]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| {c.name} | {c.dtype} | {c.meaning.replace('|', chr(92) + '|')} |" for c in table.columns]
+    return "\n".join(lines) + "\n"

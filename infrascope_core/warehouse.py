@@ -90,9 +90,7 @@ def _show(con: duckdb.DuckDBPyConnection, table: Table, lake: Lake) -> None:
         con.register("product", frame.to_arrow())
         con.execute(f"CREATE TABLE {name} AS SELECT * FROM product")
         con.unregister("product")
-    con.execute(
-        f"COMMENT ON {'VIEW' if _is_view(con, table.name) else 'TABLE'} {name} IS {_text(table.meaning)}"
-    )
+    con.execute(f"COMMENT ON {'VIEW' if _is_view(con, table.name) else 'TABLE'} {name} IS {_text(table.meaning)}")
 
 
 def _is_view(con: duckdb.DuckDBPyConnection, name: str) -> bool:

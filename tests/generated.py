@@ -43,8 +43,7 @@ def gpu_columns(host: str = GPU_HOST) -> list[str]:
     """The 764 metric columns of a GPU file, in the order of the public data set."""
     names = [f"Perf:{m}.{host}[count]" for m in _PERF_GPU]
     names += [
-        f"Perf:{m}.{host}[%]"
-        for m in ("IPC", "BranchUtilization", "CacheUtilization", "StallRatio", "OccupancyRatio")
+        f"Perf:{m}.{host}[%]" for m in ("IPC", "BranchUtilization", "CacheUtilization", "StallRatio", "OccupancyRatio")
     ]
     names += [f"Memory:{m}.{host}[kB]" for m in ("Dirty", "MemAvailable", "Writeback", "MemTotal")]
     names += [f"Memory:MemoryUtilization.{host}[%]"]
@@ -52,18 +51,12 @@ def gpu_columns(host: str = GPU_HOST) -> list[str]:
     names += [f"Turbostat:{m}.{c}.{host}[{u}]" for m, u in _TURBOSTAT_GPU for c in (*_CORES, "-")]
     names += [f"Turbostat:PkgWatt.0.{host}[W]", f"Turbostat:PkgWatt.1.{host}[W]"]
     names += [f"Turbostat:Pkg%pc{i}.0.{host}[%]" for i in range(19)]
-    names += [f"CPU:CPU{c}Utilization.{host}[%]" for c in sorted(_CORES)] + [
-        f"AverageCPUUtilization.{host}[%]"
-    ]
+    names += [f"CPU:CPU{c}Utilization.{host}[%]" for c in sorted(_CORES)] + [f"AverageCPUUtilization.{host}[%]"]
     names += [f"GPU: {m}.{g}.{host}[{u}]" for m, u in _GPU for g in (0, 1)]
     names += [
-        f"GPU: ecc.errors.corrected.volatile.c{i}.{g}.{host}[count]"
-        for i in range(66 - len(_GPU))
-        for g in (0, 1)
+        f"GPU: ecc.errors.corrected.volatile.c{i}.{g}.{host}[count]" for i in range(66 - len(_GPU)) for g in (0, 1)
     ]
-    names += [f"Storage:time_spent_reading_(ms).{host}[ms]"] + [
-        f"Storage:counter_{i}.{host}[count]" for i in range(15)
-    ]
+    names += [f"Storage:time_spent_reading_(ms).{host}[ms]"] + [f"Storage:counter_{i}.{host}[count]" for i in range(15)]
     for nic in ("ens1f0", "ib0"):
         names += [f"NetworkInterStat_diff:{m}.{nic}.{host}[Bytes]" for m in _NET]
         names += [f"NetworkInterStat_diff:counter_{i}.{nic}.{host}[count]" for i in range(8)]
@@ -80,9 +73,7 @@ def cpu_columns(host: str = CPU_HOST) -> list[str]:
     names += [f"Meminfo_diff:Counter{i}.{host}[kB]" for i in range(41)]
     names += [f"Turbostat:{m}.{c}.{host}[{u}]" for m, u in _TURBOSTAT_CPU for c in (*_CORES, "-")]
     names += [f"Turbostat:PkgWatt.0.{host}[W]"]
-    names += [f"CPU:CPU{c}Utilization.{host}[%]" for c in sorted(_CORES)] + [
-        f"AverageCPUUtilization.{host}[%]"
-    ]
+    names += [f"CPU:CPU{c}Utilization.{host}[%]" for c in sorted(_CORES)] + [f"AverageCPUUtilization.{host}[%]"]
     names += [f"Storage_diff:writes_merged.{host}[count]"] + [
         f"Storage_diff:counter_{i}.{host}[count]" for i in range(16)
     ]
@@ -144,5 +135,6 @@ def write(
     """Write a frame of metric columns as a run file."""
     times = [start + timedelta(seconds=interval_s * i) for i in range(values.height)]
     stamped = values.insert_column(0, pl.Series("", times, dtype=pl.Datetime("ms")))
+    path.parent.mkdir(parents=True, exist_ok=True)
     stamped.write_csv(path, separator=separator, datetime_format="%Y-%m-%d %H:%M:%S%.3f", quote_style="never")
     return path

@@ -52,18 +52,14 @@ class DiskstatsProbe:
 
     name = "/proc/diskstats"
 
-    def __init__(
-        self, path: Path = Path("/proc/diskstats"), block_devices: Path = Path("/sys/block")
-    ) -> None:
+    def __init__(self, path: Path = Path("/proc/diskstats"), block_devices: Path = Path("/sys/block")) -> None:
         self._files = ProcFiles(path)
         self._block_devices = block_devices
         self._disks: frozenset[bytes] = frozenset()
 
     def start(self, interval_s: float) -> None:
         """Find the physical disks and open the file; raises ProbeUnavailableError if there is no disk."""
-        self._disks = frozenset(
-            device.parent.name.encode() for device in self._block_devices.glob("*/device")
-        )
+        self._disks = frozenset(device.parent.name.encode() for device in self._block_devices.glob("*/device"))
         if not self._disks:
             raise ProbeUnavailableError(f"no physical disk under {self._block_devices}")
         self._files.start()

@@ -11,15 +11,11 @@ _SOURCE = "NetworkTCPRetrans_diff"
 _WANTED = {
     (b"Tcp:", b"RetransSegs"): Column(_SOURCE, "TcpRetransSegs", "", "count", difference=True),
     (b"TcpExt:", b"TCPSynRetrans"): Column(_SOURCE, "TcpExtTCPSynRetrans", "", "count", difference=True),
-    (b"TcpExt:", b"TCPLostRetransmit"): Column(
-        _SOURCE, "TcpExtTCPLostRetransmit", "", "count", difference=True
-    ),
+    (b"TcpExt:", b"TCPLostRetransmit"): Column(_SOURCE, "TcpExtTCPLostRetransmit", "", "count", difference=True),
 }
 
 
-def net_snmp_probe(
-    snmp: Path = Path("/proc/net/snmp"), netstat: Path = Path("/proc/net/netstat")
-) -> TextProbe:
+def net_snmp_probe(snmp: Path = Path("/proc/net/snmp"), netstat: Path = Path("/proc/net/netstat")) -> TextProbe:
     """Probe of /proc/net/snmp and /proc/net/netstat."""
     return TextProbe("/proc/net/snmp", (snmp, netstat), parse)
 

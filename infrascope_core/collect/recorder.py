@@ -145,8 +145,7 @@ def record(
         raise CollectError("no command was given; expected a program and its arguments")
     if not SHORTEST_INTERVAL_S <= interval_s <= LONGEST_INTERVAL_S:
         raise CollectError(
-            f"interval {interval_s:g} s is out of range; "
-            f"expected {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:g} s"
+            f"interval {interval_s:g} s is out of range; expected {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:g} s"
         )
     host = _short_host_name() if host is None else host
     _check_name_parts(model=model, task=task, dataset=dataset, phase=phase, host=host)
@@ -176,9 +175,7 @@ def record(
             reason = error.strerror or str(error)
             raise RecordingLostError(out_dir, reason, run.exit_code) from error
         if rows <= 0:
-            _log.warning(
-                "no file was written: the command ended before the first full sample (%g s)", interval_s
-            )
+            _log.warning("no file was written: the command ended before the first full sample (%g s)", interval_s)
         return Recording(
             path=place.final if rows > 0 else None,
             exit_code=run.exit_code,
@@ -230,9 +227,7 @@ def _check_name_parts(*, model: str, task: str, dataset: str, phase: str, host: 
         raise CollectError(f"host {host!r} cannot stand in a file name; expected letters, digits and `-`")
     for what, value in (("model", model), ("task", task)):
         if _SEPARATOR.search(value):
-            raise CollectError(
-                f"{what} {value!r} holds `for` and a capital letter, which separates model from task"
-            )
+            raise CollectError(f"{what} {value!r} holds `for` and a capital letter, which separates model from task")
 
 
 def _short_host_name() -> str:
@@ -366,9 +361,7 @@ def _start_probes(
     return used, tuple(skipped)
 
 
-def _sample(
-    child: _Child, command: Sequence[str], probes: Sequence[Probe], spool: Spool, interval_s: float
-) -> _Run:
+def _sample(child: _Child, command: Sequence[str], probes: Sequence[Probe], spool: Spool, interval_s: float) -> _Run:
     """Run the command and fill the spool; a full disk ends the sampling, not the command."""
     reads: list[Callable[[], bytes]] = [probe.sample for probe in probes]
     cpu_s = time.process_time()

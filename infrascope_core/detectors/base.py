@@ -46,9 +46,7 @@ class Detector(ABC):
             block = z[start : start + _ROWS]
             known = ~np.isnan(block)
             known_rows = known.any(axis=1)
-            scores[start : start + _ROWS][known_rows] = self._score(np.where(known, block, 0.0), known)[
-                known_rows
-            ]
+            scores[start : start + _ROWS][known_rows] = self._score(np.where(known, block, 0.0), known)[known_rows]
         return scores
 
     def contributions(self, z: Array) -> Array:

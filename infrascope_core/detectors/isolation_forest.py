@@ -89,9 +89,7 @@ class IsolationForest(Detector):
         offsets = np.cumsum([0, *(t.node_count for t in trees)])
         self.roots = offsets[:-1].astype(np.int64)
         shift = np.repeat(self.roots, np.diff(offsets))
-        left, right = (
-            np.concatenate([getattr(t, f"children_{side}") for t in trees]) for side in ("left", "right")
-        )
+        left, right = (np.concatenate([getattr(t, f"children_{side}") for t in trees]) for side in ("left", "right"))
         leaf = left < 0
         here = np.arange(len(left))
         # A leaf is its own child, so that every walk may take the same number of steps.

@@ -197,9 +197,7 @@ def _without(levels: list[_Level], size: int, position: int) -> Ints:
         return level.parent
     below = levels[size - 2]
     base = int(levels[0].items.max()) + 1
-    grandparent = (
-        _without(levels, size - 1, position)[level.parent] if size > 2 else np.full(len(level.parent), -1)
+    grandparent = _without(levels, size - 1, position)[level.parent] if size > 2 else np.full(len(level.parent), -1)
+    return np.searchsorted(below.parent * base + below.items[:, -1], grandparent * base + level.items[:, -1]).astype(
+        np.int64
     )
-    return np.searchsorted(
-        below.parent * base + below.items[:, -1], grandparent * base + level.items[:, -1]
-    ).astype(np.int64)

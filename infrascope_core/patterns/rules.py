@@ -72,9 +72,7 @@ def association_rules(
         left=pl.col("antecedent").list.join(_SEPARATOR), right=pl.col("consequent").list.join(_SEPARATOR)
     )
     for side in ("left", "right"):
-        rules = rules.join(
-            counts.select(pl.col("key").alias(side), pl.col("count").alias(f"n_{side}")), on=side
-        )
+        rules = rules.join(counts.select(pl.col("key").alias(side), pl.col("count").alias(f"n_{side}")), on=side)
     rules = rules.filter(pl.col("count") / pl.col("n_left") >= settings.min_confidence)
     if rules.is_empty():
         return ASSOCIATION_RULES.empty()
@@ -142,9 +140,7 @@ def strongest(rules: pl.DataFrame, limit: int, cross_subsystem: bool = True) -> 
     shown: dict[str, set[frozenset[str]]] = {}
     taken: dict[str, int] = {}
     keep = []
-    for row, (scope, antecedent, right) in enumerate(
-        ranked.select("scope", "antecedent", "right").iter_rows()
-    ):
+    for row, (scope, antecedent, right) in enumerate(ranked.select("scope", "antecedent", "right").iter_rows()):
         seen = shown.setdefault(scope, set())
         pairs = {frozenset((_group(item), _group(right))) for item in antecedent}
         if taken.get(scope, 0) < limit and not pairs & seen:

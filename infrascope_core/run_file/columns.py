@@ -51,9 +51,7 @@ def unit(metric: str) -> str:
 @lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
     text = (resources.files(__package__) / "subsystems.yaml").read_text(encoding="utf-8")
-    return tuple(
-        (rule["subsystem"], re.compile(rule["pattern"], re.IGNORECASE)) for rule in yaml.safe_load(text)
-    )
+    return tuple((rule["subsystem"], re.compile(rule["pattern"], re.IGNORECASE)) for rule in yaml.safe_load(text))
 
 
 @lru_cache(maxsize=65_536)

@@ -32,17 +32,10 @@ def read_labels(path: Path, key: str) -> pl.DataFrame:
             raise LabelFileError(path, f"larger than {_MAX_BYTES:,} bytes, the limit for labels")
         table = pl.read_csv(path, infer_schema=False, empty_string_is_null=False)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise LabelFileError(
-            path, f"cannot be read as a table ({str(error).splitlines()[0][:200]})"
-        ) from None
+        raise LabelFileError(path, f"cannot be read as a table ({str(error).splitlines()[0][:200]})") from None
     if table.columns != _HEADER:
-        raise LabelFileError(
-            path, f"expected the header {','.join(_HEADER)}, found {','.join(table.columns)[:100]}"
-        )
-    times = [
-        pl.col(c).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-        for c in ("start", "end")
-    ]
+        raise LabelFileError(path, f"expected the header {','.join(_HEADER)}, found {','.join(table.columns)[:100]}")
+    times = [pl.col(c).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False) for c in ("start", "end")]
     parsed = table.with_columns(*times)
     wrong = parsed.with_row_index("row", offset=2).filter(
         pl.col("start").is_null() | pl.col("end").is_null() | (pl.col("end") < pl.col("start"))

@@ -118,15 +118,11 @@ def _unpack(path: Path, packed: bytes, settings: ReaderSettings) -> bytes:
     except (OSError, zlib.error):
         raise RunFileError(path, "not a gzip file, although its name ends in .gz") from None
     if len(raw) > settings.max_bytes:
-        raise RunFileError(
-            path, f"unpacks to more than {settings.max_bytes:,} bytes, the limit for run files"
-        )
+        raise RunFileError(path, f"unpacks to more than {settings.max_bytes:,} bytes, the limit for run files")
     return raw
 
 
-def _parse(
-    path: Path, raw: bytes, name: RunName, settings: ReaderSettings
-) -> tuple[pl.DataFrame, list[ColumnName]]:
+def _parse(path: Path, raw: bytes, name: RunName, settings: ReaderSettings) -> tuple[pl.DataFrame, list[ColumnName]]:
     header_end = raw.find(b"\n")
     header = raw[: header_end if header_end >= 0 else len(raw)]
     fields, separator = _header(path, header, settings)
@@ -142,9 +138,7 @@ def _parse(
             table = _parse_body(raw, separator, len(columns), _MISSING)
         except pl.exceptions.PolarsError as error:
             raise RunFileError(path, _diagnose(raw, fields, separator) or _first_line(error)) from None
-    if _count(raw, separator) != len(columns) * (
-        table.height + 1
-    ):  # short rows are filled up silently by the parser
+    if _count(raw, separator) != len(columns) * (table.height + 1):  # short rows are filled up silently by the parser
         raise RunFileError(path, _diagnose(raw, fields, separator) or "its lines differ in length")
     return table, columns
 
@@ -154,8 +148,7 @@ def _count(raw: bytes, separator: str) -> int:
     piece = 2**20
     codes = np.frombuffer(raw, np.uint8)
     return sum(
-        int(np.count_nonzero(codes[start : start + piece] == ord(separator)))
-        for start in range(0, len(codes), piece)
+        int(np.count_nonzero(codes[start : start + piece] == ord(separator))) for start in range(0, len(codes), piece)
     )
 
 
@@ -178,9 +171,7 @@ def _header(path: Path, header: bytes, settings: ReaderSettings) -> tuple[list[s
     except UnicodeDecodeError:
         raise RunFileError(path, "not a table: its first line is no UTF-8 text") from None
     if not text.strip():
-        raise RunFileError(
-            path, "empty: expected a header line" if not header else "its header line is blank"
-        )
+        raise RunFileError(path, "empty: expected a header line" if not header else "its header line is blank")
     for separator in _SEPARATORS:
         fields = text.split(separator)
         if len(fields) >= settings.min_fields_for_tabs:

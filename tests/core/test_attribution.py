@@ -64,10 +64,7 @@ def test_only_flagged_windows_have_reasons_ranked_from_one(judged):
         assert window["contribution"].is_sorted(descending=True)
         assert 0 < window["contribution"].sum() <= 1 + 1e-9
         assert window.height <= 4
-    assert (
-        found.filter(window=20)["detectors"][0].to_list()
-        == scores.filter(window=20)["flagged_by"][0].to_list()
-    )
+    assert found.filter(window=20)["detectors"][0].to_list() == scores.filter(window=20)["flagged_by"][0].to_list()
 
 
 def test_the_planted_features_are_named_in_a_sentence(judged):
@@ -84,7 +81,7 @@ def test_the_planted_features_are_named_in_a_sentence(judged):
         "minimum",
     )
     place = baseline.names.index(("AverageCPUUtilization[%]", "mean"))
-    usual, scale = baseline.location[place], baseline.scale[place]
+    usual, scale = baseline.moments.location[place], baseline.moments.scale[place]
     assert (first["value"], first["expected"]) == (98.1, usual)
     assert first["claim"] == (
         f"AverageCPUUtilization[%]: mean 98.1 is {(98.1 - usual) / scale:.1f} standard deviations above the "
@@ -106,7 +103,7 @@ def test_contributions_are_the_mean_share_over_the_detectors_that_flag(judged):
             for m in ("AverageCPUUtilization[%]", "Memory:Dirty[kB]")
         ]
     )
-    z = np.abs((row - baseline.location) / baseline.scale)
+    z = np.abs((row - baseline.moments.location) / baseline.moments.scale)
     assert first["contribution"] == pytest.approx(z[0] / z.sum())
 
 

@@ -96,9 +96,7 @@ def test_rows_come_by_host_window_and_metric_whatever_the_order_of_columns_and_r
     ]
     shuffled = pl.concat([b, a]).sample(fraction=1, shuffle=True, seed=1)
     assert found.equals(window_features(shuffled.select(sorted(shuffled.columns)), settings))
-    assert found.filter(metric="m").equals(
-        window_features(pl.concat([a, b]), settings, metrics=["m", "unknown", "m"])
-    )
+    assert found.filter(metric="m").equals(window_features(pl.concat([a, b]), settings, metrics=["m", "unknown", "m"]))
 
 
 @pytest.mark.parametrize("hole", [None, float("nan"), float("inf"), float("-inf")])
@@ -142,9 +140,7 @@ def test_tsfresh_refuses_the_autocorrelation_of_small_variances():
 
 def test_noise_on_a_large_level_keeps_its_digits():
     noise = np.round(np.random.default_rng(0).normal(size=30), 2) * 64
-    level, plain = window_features(
-        telemetry(a=1e12 + noise, b=(1e12 + noise) - 1e12), FeatureSettings()
-    ).to_dicts()
+    level, plain = window_features(telemetry(a=1e12 + noise, b=(1e12 + noise) - 1e12), FeatureSettings()).to_dicts()
     for feature in ("variance", "skewness", "kurtosis", "autocorrelation__lag_1", SLOPE):
         assert level[feature] == pytest.approx(plain[feature], rel=1e-9)
 

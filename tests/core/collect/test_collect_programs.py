@@ -48,9 +48,7 @@ esac
 """
 
 
-def test_nvidia_smi_gives_the_fields_the_driver_knows_per_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvidia_smi_gives_the_fields_the_driver_knows_per_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "nvidia-smi", NVIDIA_SMI, monkeypatch)
     assert one_row(nvidia_smi.nvidia_smi_probe()) == {
         "GPU: utilization.gpu.0.h[%]": 97,
@@ -110,9 +108,7 @@ TURBOSTAT_TABLE = (
 def test_turbostat_lines_give_cores_the_whole_and_packages() -> None:
     table = turbostat.TableParser()
     values = {
-        column.render("h"): value
-        for line in TURBOSTAT_TABLE.splitlines()
-        for column, value in table.parse_line(line)
+        column.render("h"): value for line in TURBOSTAT_TABLE.splitlines() for column, value in table.parse_line(line)
     }
     assert values["Turbostat:Busy%.-.h[%]"] == 4.5
     assert values["Turbostat:Busy%.1.h[%]"] == 1.0
@@ -137,9 +133,7 @@ while :; do cat {tmp_path}/table; sleep 0.05; done
 
 
 @pytest.mark.parametrize("name", ["nvidia-smi", "perf", "turbostat"])
-def test_a_program_that_is_not_there_is_unavailable(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_is_not_there_is_unavailable(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     probes = {
         "nvidia-smi": nvidia_smi.nvidia_smi_probe(),

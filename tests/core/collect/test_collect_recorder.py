@@ -226,9 +226,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_before_the_command_starts(tmp_
         ({"interval_s": float("nan")}, "out of range"),
     ],
 )
-def test_arguments_that_make_no_file_name_are_refused(
-    changes: dict[str, Any], fault: str, tmp_path: Path
-) -> None:
+def test_arguments_that_make_no_file_name_are_refused(changes: dict[str, Any], fault: str, tmp_path: Path) -> None:
     with pytest.raises(CollectError, match=re.escape(fault)):
         record_here(["true"], tmp_path / "out", **changes)
     assert not (tmp_path / "out").exists()

@@ -25,9 +25,7 @@ def test_with_all_components_it_is_the_textbook_distance():
     np.testing.assert_allclose(Mahalanobis(variance=1.0).fit(z).score(z), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "shape", [(300, 20), (5000, 10), (40, 90)], ids=["tall", "taller than a block", "wide"]
-)
+@pytest.mark.parametrize("shape", [(300, 20), (5000, 10), (40, 90)], ids=["tall", "taller than a block", "wide"])
 def test_the_subspace_is_scikit_learns(shape):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(shape[0], 8)) @ rng.normal(size=(8, shape[1])) + 0.1 * rng.normal(size=shape)

@@ -29,11 +29,7 @@ def rows(*baskets: tuple[str, str]) -> pl.DataFrame:
             for window, (run, items) in enumerate(baskets)
             for item in items or [None]
         ],
-        schema={
-            c: t
-            for c, t in BASKETS.schema.items()
-            if c in {"run_key", "host", "window", "metric_group", "item"}
-        },
+        schema={c: t for c, t in BASKETS.schema.items() if c in {"run_key", "host", "window", "metric_group", "item"}},
     )
 
 
@@ -142,9 +138,7 @@ def test_mlxtend_finds_the_same_sets_and_supports():
     assert ours == pytest.approx(expected)
 
 
-letters = st.lists(
-    st.tuples(st.sampled_from("rst"), st.sets(st.sampled_from("abcde"))), min_size=1, max_size=12
-)
+letters = st.lists(st.tuples(st.sampled_from("rst"), st.sets(st.sampled_from("abcde"))), min_size=1, max_size=12)
 
 
 @given(letters, st.integers(1, 4), st.sampled_from([0.1, 0.3, 0.5]))

@@ -113,8 +113,7 @@ def test_p_is_fishers_and_q_is_benjamini_hochbergs():
         a = [set(left) <= b for b in BASKETS]
         c = [set(right) <= b for b in BASKETS]
         table = [
-            [sum(x == i and y == j for x, y in zip(a, c, strict=True)) for j in (True, False)]
-            for i in (True, False)
+            [sum(x == i and y == j for x, y in zip(a, c, strict=True)) for j in (True, False)] for i in (True, False)
         ]
         p.append(fisher_exact(table, alternative="greater").pvalue)
     assert rules["p_value"].to_list() == pytest.approx(p, abs=1e-12)

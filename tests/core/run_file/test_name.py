@@ -10,9 +10,7 @@ from infrascope_core.run_file.name import is_run_file, parse_run_name, run_key
 
 
 def test_reads_the_names_of_the_public_data_set():
-    name = parse_run_name(
-        Path("train_BARTBASEforTableQuestionAnswering_default_2025-04-26T13-38-18_htc-g004.txt")
-    )
+    name = parse_run_name(Path("train_BARTBASEforTableQuestionAnswering_default_2025-04-26T13-38-18_htc-g004.txt"))
     assert (name.phase, name.model, name.task) == ("train", "BARTBASE", "TableQuestionAnswering")
     assert (name.dataset, name.host) == ("default", "htc-g004")
     assert name.started_at == datetime(2025, 4, 26, 13, 38, 18)

@@ -1,0 +1,1 @@
+"""Orchestration of InfraScope with Dagster: assets, checks, automation. The science is in `infrascope_core`."""

@@ -1,0 +1,65 @@
+"""When assets are materialized without a click: the conditions, and the sensor that evaluates them.
+
+Three rules. A per-run product is made when it is missing and did not fail, when an input changed, or when a
+model that it is judged by was refitted. A fitted product is visited after every batch, and fills what it lacks.
+A mined product is made anew on a cron tick, if its inputs changed since the last time.
+
+`eager()` is not used: it forgets keys that were missing when it was first evaluated.
+"""
+
+from typing import Any
+
+import dagster as dg
+from dagster import AutomationCondition as Condition
+
+FITTED = dg.AssetSelection.assets("metric_catalog", "thresholds", "baselines")
+
+MINING_CRON = "*/15 * * * *"
+
+_HANDLED = Condition.newly_requested() | Condition.newly_updated()
+_NEVER_MADE = (Condition.missing() & ~Condition.execution_failed()).with_label("missing, and did not fail")
+_REFITTED = (
+    Condition.any_deps_match(Condition.data_version_changed())
+    .allow(FITTED)
+    .since(_HANDLED)
+    .with_label("a model was refitted")
+)
+_MODEL_ABOUT_TO_CHANGE = Condition.any_deps_match(Condition.will_be_requested()).allow(FITTED)
+_AT_REST = ~Condition.any_deps_in_progress() & ~Condition.in_progress()
+_CHANGED_SINCE = Condition.any_deps_updated().since(_HANDLED).with_label("inputs changed since")
+_SOME_INPUT = Condition.any_deps_match(~Condition.missing() | Condition.will_be_requested())
+
+
+def _follow(new_input: Any, lacks_input: dg.AutomationCondition) -> Any:
+    changed = new_input.ignore(FITTED).since(_HANDLED).with_label("an input changed")
+    return (_NEVER_MADE | changed | _REFITTED) & ~lacks_input & ~_MODEL_ABOUT_TO_CHANGE & _AT_REST
+
+
+WITH_INPUTS = _follow(Condition.any_deps_updated(), Condition.any_deps_missing())
+"""For a product whose inputs may be made in the same run."""
+
+AFTER_INPUTS = _follow(
+    Condition.any_deps_match(Condition.newly_updated()), Condition.any_deps_match(Condition.missing())
+)
+"""For a product whose inputs must be finished first: a failed key upstream must not hold up the others."""
+
+FILL = ((_NEVER_MADE & _SOME_INPUT | _CHANGED_SINCE) & _AT_REST).with_label("fitted: fill what is missing")
+
+MINE = (
+    ((_CHANGED_SINCE | Condition.missing()) & _SOME_INPUT & Condition.cron_tick_passed(MINING_CRON)).since(_HANDLED)
+    & _AT_REST
+).with_label("mined: on the clock, if inputs changed")
+
+REVIEW = (
+    (_CHANGED_SINCE | Condition.any_deps_match(Condition.execution_failed().newly_true()).since(_HANDLED) | _NEVER_MADE)
+    & _AT_REST
+).with_label("after every ingest run, failed ones too")
+
+ON_THE_HOUR = Condition.cron_tick_passed("0 * * * *").with_label("every hour")
+
+automation_sensor = dg.AutomationConditionSensorDefinition(
+    "automation",
+    target=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
+    minimum_interval_seconds=10,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+)

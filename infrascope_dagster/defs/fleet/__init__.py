@@ -1,0 +1,1 @@
+"""Pooled assets, their checks, and the jobs and schedules over them."""

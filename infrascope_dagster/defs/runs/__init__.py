@@ -1,0 +1,1 @@
+"""Per-run assets, their checks, and the sensor that finds run files."""

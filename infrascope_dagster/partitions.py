@@ -1,0 +1,49 @@
+"""The partitions: one per run file, named by its stem (DESIGN section 3, decision 1)."""
+
+import warnings
+from collections.abc import Collection, Iterator
+
+import dagster as dg
+
+# Batches are the point of the per-run assets; Dagster still calls their policy a beta and says so for each asset.
+warnings.filterwarnings("ignore", message="Parameter `backfill_policy`")
+# The job over both kinds of assets takes the smaller batch, which is as it should be.
+warnings.filterwarnings("ignore", message="Asset job new_runs materializes assets with varying BackfillPolicies")
+
+RUN_FILES_NAME = "run_files"
+RUN_FILES = dg.DynamicPartitionsDefinition(name=RUN_FILES_NAME)
+
+INGEST_BATCH = 50
+"""Run files per ingest run."""
+PRODUCT_BATCH = 100
+"""Runs per run of the other per-run assets.
+
+Another number than `INGEST_BATCH` on purpose: Dagster puts assets of a backfill into one run only if their
+policies are equal. Kept apart, a bad file fails its ingest run and costs the good files of its batch nothing.
+"""
+
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+
+
+def stretches(instance: dg.DagsterInstance, wanted: Collection[str], at_most: int) -> Iterator[list[str]]:
+    """Cut the wanted keys into batches that Dagster can name by a first and a last key.
+
+    A range of dynamic partitions holds every key that was registered between its ends, so a batch ends where an
+    unwanted key lies between.
+    """
+    batch: list[str] = []
+    for key in instance.get_dynamic_partitions(RUN_FILES_NAME):
+        if key in wanted and len(batch) < at_most:
+            batch.append(key)
+            continue
+        if batch:
+            yield batch
+        batch = [key] if key in wanted else []
+    if batch:
+        yield batch
+
+
+def range_tags(batch: list[str]) -> dict[str, str]:
+    """Run tags that select a batch made by `stretches`."""
+    return {RANGE_START: batch[0], RANGE_END: batch[-1]}

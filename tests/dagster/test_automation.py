@@ -1,0 +1,144 @@
+"""Automation by ticks on an ephemeral instance: who is asked for, when, and who is left alone."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from infrascope_dagster.defs.runs.sensor import run_file_sensor
+from infrascope_dagster.partitions import RUN_FILES
+from tests.runs import write_run
+
+
+class Clock:
+    """Sensor and conditions, tick by tick, with the asked-for assets materialized in between."""
+
+    def __init__(self, location) -> None:
+        self.location = location
+        self.cursor: str | None = None
+        self.automation = None
+
+    def sense(self):
+        context = dg.build_sensor_context(
+            instance=self.location.instance,
+            cursor=self.cursor,
+            resources={"infrascope": self.location.resource},
+        )
+        result = run_file_sensor(context)
+        if isinstance(result, dg.SkipReason):
+            return []
+        self.cursor = result.cursor
+        for request in result.dynamic_partitions_requests:
+            self.location.instance.add_dynamic_partitions(RUN_FILES.name, list(request.partition_keys))
+        for event in result.asset_events:
+            self.location.instance.report_runless_asset_event(event)
+        return [event.partition for event in result.asset_events]
+
+    def tick(self) -> dict[str, set[str] | bool]:
+        """What the conditions ask for now."""
+        result = dg.evaluate_automation_conditions(self.location.defs, self.location.instance, cursor=self.automation)
+        self.automation = result.cursor
+        asked: dict[str, set[str] | bool] = {}
+        for key in self.location.defs.get_repository_def().asset_graph.materializable_asset_keys:
+            name = key.to_user_string()
+            keys = result.get_requested_partitions(key)
+            if keys and keys != {None}:
+                asked[name] = set(keys)
+            elif keys:
+                asked[name] = True
+        return asked
+
+    def settle(self, ticks: int = 12) -> list[dict[str, set[str] | bool]]:
+        """Tick and materialize until nothing is asked for twice in a row."""
+        history = []
+        for _ in range(ticks):
+            asked = self.tick()
+            history.append(asked)
+            if len(history) > 1 and not asked and not history[-2]:
+                return history
+            pooled = [name for name, keys in asked.items() if keys is True]
+            if pooled:
+                self.location.materialize(*pooled)
+            batches: dict[frozenset[str], list[str]] = {}
+            for name, keys in asked.items():
+                if keys is not True:
+                    batches.setdefault(frozenset(keys), []).append(name)
+            for keys, names in batches.items():
+                for key in sorted(keys):
+                    self.location.materialize(*names, keys=[key])
+        raise AssertionError(f"automation does not come to rest: {history}")
+
+
+@pytest.fixture
+def clock(location):
+    return Clock(location)
+
+
+PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "window_features",
+            "anomaly_scores", "anomaly_reasons")  # fmt: skip
+
+
+def test_new_files_arrive_at_anomaly_reasons(clock):
+    keys = [write_run(clock.location.runs, second).stem for second in (1, 2)]
+    assert clock.sense() == keys
+    assert clock.sense() == []
+    clock.settle()
+    for name in ("telemetry", *PRODUCTS):
+        assert clock.location.materialized(name) == set(keys), name
+
+    late = write_run(clock.location.runs, 3).stem
+    assert clock.sense() == [late]
+    history = clock.settle()
+    asked = {(name, key) for tick in history for name, keys in tick.items() if keys is not True for key in keys}
+    assert asked == {(name, late) for name in ("run_files", "telemetry", "faults", *PRODUCTS)}
+
+
+def test_a_bad_file_is_asked_for_once_and_again_when_it_changes(clock):
+    write_run(clock.location.runs, 1)
+    bad = write_run(clock.location.runs, 2)
+    bad.write_text("nothing")
+    clock.sense()
+    history = clock.settle()
+    assert sum(bad.stem in tick.get("telemetry", ()) for tick in history) == 1
+    assert bad.stem not in clock.location.materialized("anomaly_reasons")
+    assert clock.location.pipeline.rejected_files()["run_key"].to_list() == [bad.stem]
+    write_run(clock.location.runs, 2)
+    assert clock.sense() == [bad.stem]
+    clock.settle()
+    assert bad.stem in clock.location.materialized("anomaly_reasons")
+
+
+def test_a_changed_file_is_made_again_and_no_other(clock):
+    first, second = (write_run(clock.location.runs, s) for s in (1, 2))
+    clock.sense()
+    clock.settle()
+    write_run(clock.location.runs, 2, samples=500)
+    assert clock.sense() == [second.stem]
+    history = clock.settle()
+    asked = {key for tick in history for keys in tick.values() if keys is not True for key in keys}
+    assert asked == {second.stem}
+    assert first.stem not in asked
+    assert clock.location.pipeline.run_file(second.stem)["samples"] == 500
+
+
+def test_a_model_that_did_not_change_moves_nothing_and_a_refit_moves_all(clock):
+    keys = {write_run(clock.location.runs, s).stem for s in (1, 2)}
+    clock.sense()
+    clock.settle()
+    clock.location.materialize("thresholds")
+    assert "baskets" not in {name for tick in clock.settle() for name in tick}
+    third = write_run(clock.location.runs, 3, burst=(0, 300)).stem
+    clock.sense()
+    clock.settle()
+    config = {"ops": {"thresholds": {"config": {"refit": True}}}}
+    clock.location.materialize("thresholds", **config)
+    history = clock.settle()
+    assert {key for tick in history for key in tick.get("baskets", ())} == keys | {third}
+
+
+def test_the_sensor_is_capped_and_survives_a_missing_folder(clock, monkeypatch):
+    monkeypatch.setattr("infrascope_dagster.defs.runs.sensor.PER_TICK", 2)
+    keys = [write_run(clock.location.runs, second).stem for second in range(1, 6)]
+    assert [clock.sense() for _ in range(4)] == [keys[:2], keys[2:4], keys[4:], []]
+    clock.location.runs.rename(clock.location.runs.with_name("away"))
+    assert clock.sense() == []

@@ -1,0 +1,76 @@
+"""A batch in which one of three files is bad: the others are green, the bad one is red and can be healed."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from infrascope_dagster.partitions import RUN_FILES
+from tests.runs import SPOIL, write_run
+
+INGEST = ("run_files", "telemetry", "faults")
+SYMBOLS = ("curated_metrics", "group_windows")
+
+
+def failed(location) -> list[str]:
+    keys = location.instance.get_dynamic_partitions(RUN_FILES.name)
+    status = location.instance.get_status_by_partition(dg.AssetKey("telemetry"), keys, RUN_FILES)
+    return [key for key, said in status.items() if said == dg.AssetPartitionStatus.FAILED]
+
+
+@pytest.mark.parametrize("case", SPOIL)
+def test_one_of_three_is_bad(location, case):
+    spoil, fault = SPOIL[case]
+    paths = [write_run(location.runs, second) for second in (1, 2, 3)]
+    keys = [path.stem for path in paths]
+    spoil(paths[1])
+
+    result = location.materialize(*INGEST, keys=keys)
+    assert not result.success
+    failure = next(event for event in result.all_events if event.is_step_failure)
+    assert fault in str(failure.step_failure_data.error)
+    assert location.materialized("telemetry") == {keys[0], keys[2]}
+    assert failed(location) == [keys[1]]
+
+    for stage in (["quality_metrics"], SYMBOLS):
+        for key in (keys[0], keys[2]):
+            assert location.materialize(*stage, keys=[key]).success
+        if stage == ["quality_metrics"]:
+            assert location.materialize("metric_catalog").success
+    assert location.materialize("thresholds").success
+    # a user's backfill over all keys: the bad one fails again, the others do not care
+    assert not location.materialize("baskets", keys=keys).success
+    assert location.materialized("baskets") == {keys[0], keys[2]}
+
+    assert location.materialize("rejected_files").success
+    assert location.pipeline.rejected_files()["run_key"].to_list() == [keys[1]]
+    write_run(location.runs, 2)
+    assert location.materialize(*INGEST, keys=[keys[1]]).success
+    assert failed(location) == []
+    assert location.pipeline.rejected_files().is_empty()
+
+
+def test_a_batch_is_one_step_and_reports_each_key(location):
+    keys = [write_run(location.runs, second).stem for second in range(1, 6)]
+    result = location.materialize(*INGEST, keys=keys)
+    assert result.success
+    assert len([event for event in result.all_events if event.is_step_success]) == 1
+    assert location.materialized("telemetry") == set(keys)
+    event = location.instance.get_latest_materialization_event(dg.AssetKey("run_files"))
+    metadata = event.asset_materialization.metadata
+    assert metadata["dagster/row_count"].value == 5
+    assert keys[0][:20] in metadata["preview"].value
+    assert len(metadata) <= 10
+
+
+def test_a_current_product_is_kept(location):
+    key = write_run(location.runs, 1).stem
+    location.materialize(*INGEST, keys=[key])
+    path = location.pipeline.lake.path("quality_metrics", key)
+    stamps = set()
+    for kept in (0, 1):
+        assert location.materialize("quality_metrics", keys=[key]).success
+        event = location.instance.get_latest_materialization_event(dg.AssetKey("quality_metrics"))
+        assert event.asset_materialization.metadata["kept"].value == kept
+        stamps.add(path.stat().st_mtime_ns)
+    assert len(stamps) == 1

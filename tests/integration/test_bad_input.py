@@ -1,0 +1,179 @@
+"""Bad input through `infrascope run`: one sentence each, the other files go on, a good file heals it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from infrascope_core.cli import build_app
+from infrascope_core.pipeline import Pipeline
+from infrascope_dagster.in_process import bring_up_to_date
+from tests.runs import SPOIL, run_name, write_run
+
+app = build_app(bring_up_to_date)
+
+
+def infrascope(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def rejected(data: Path) -> dict[str, str]:
+    table = Pipeline(data).rejected_files()
+    return {Path(path).name: reason for path, reason in table.select("path", "reason").iter_rows()}
+
+
+@pytest.mark.parametrize("case", SPOIL)
+def test_one_of_three_is_bad(tmp_path, case):
+    spoil, fault = SPOIL[case]
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    good = [write_run(runs, second) for second in (1, 3)]
+    bad = write_run(runs, 2)
+    spoil(bad)
+
+    result = infrascope("run", runs, "--data", data)
+    assert result.exit_code == 0, result.output
+    assert "2 runs accepted, 1 files rejected" in result.output
+    assert list(rejected(data)) == [bad.name]
+    assert fault in rejected(data)[bad.name]
+    pipeline = Pipeline(data)
+    assert pipeline.accepted()["run_key"].to_list() == sorted(p.stem for p in good)
+    for path in good:
+        assert pipeline.lake.read("baskets", path.stem).height
+        assert pipeline.lake.read("anomaly_scores", path.stem).height
+    assert infrascope("run", runs, "--data", data, "--strict").exit_code == 1
+    assert bad.exists()
+
+    write_run(runs, 2)
+    result = infrascope("run", runs, "--data", data, "--strict")
+    assert result.exit_code == 0, result.output
+    assert rejected(data) == {}
+    assert pipeline.lake.read("anomaly_scores", bad.stem).height
+
+
+def test_unknown_names_and_duplicates(tmp_path):
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    first = write_run(runs / "a", 1)
+    write_run(runs / "b", 1, samples=300)
+    same = runs / "c" / first.name
+    same.parent.mkdir()
+    same.write_bytes(first.read_bytes())
+    (runs / "[red]notes\x1b[31m.txt").write_text("hello")
+    result = infrascope("run", runs, "--data", data)
+    assert result.exit_code == 0, result.output
+    assert "\x1b[31m" not in result.output
+    table = Pipeline(data).rejected_files()
+    reasons = dict(table.select("path", "reason").iter_rows())
+    assert set(reasons) == {str(runs / "b" / first.name), str(runs / "[red]notes\x1b[31m.txt")}
+    assert f"duplicate run key: {first}" in reasons[str(runs / "b" / first.name)]
+    # the one that came first keeps the key, also when another sorts before it later
+    write_run(runs / "0", 1, samples=200)
+    infrascope("run", runs, "--data", data)
+    assert Pipeline(data).accepted()["samples"].to_list() == [400]
+
+
+def test_a_bad_replacement_takes_the_products_along(tmp_path):
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    path, _ = write_run(runs, 1), write_run(runs, 2)
+    infrascope("run", runs, "--data", data)
+    assert Pipeline(data).lake.has("baskets", path.stem)
+    path.write_text("nothing")
+    infrascope("run", runs, "--data", data)
+    assert not Pipeline(data).lake.has("baskets", path.stem)
+    assert Pipeline(data).lake.read("run_files", path.stem)["status"].to_list() == ["rejected"]
+
+
+def test_strange_but_valid_files(tmp_path):
+    """Short, gapped, with repeated times, NaN, infinities, a column that ends, unknown columns: all accepted."""
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    write_run(runs, 1)
+    write_run(runs, 2, samples=4)
+    path = write_run(runs, 3)
+    lines = path.read_text().splitlines()
+    head, rows = lines[0] + "\tWeird:thing.h1[?]\tno unit at all", [line.split("\t") for line in lines[1:]]
+    for i, row in enumerate(rows):
+        row += [["nan", "inf", "-inf", "1"][i % 4], "" if i > 200 else "3"]
+    rows[50][0] = rows[49][0]
+    del rows[100:120]
+    path.write_text("\n".join([head, *("\t".join(row) for row in rows)]) + "\n")
+    result = infrascope("run", runs, "--data", data, "--strict")
+    assert result.exit_code == 0, result.output
+    quality = Pipeline(data).lake.read("quality_metrics", path.stem)
+    facts = {row["metric"]: row for row in quality.iter_rows(named=True)}
+    assert facts["Weird:thing[?]"]["infinite"] == 190
+    assert facts["Weird:thing[?]"]["missing"] == 95
+    assert (facts["interval[s]"]["zeros"], facts["interval[s]"]["missing"]) == (1, 20)
+    short = Pipeline(data).lake.read("group_windows", run_name(2).removesuffix(".txt"))
+    assert short.height == 0
+
+
+def test_a_gzipped_bad_file_and_a_labels_file_that_is_none(tmp_path):
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    good = write_run(runs, 1)
+    good.with_name(good.stem + ".faults.csv").write_text("what,is,this\n")
+    packed = write_run(runs, 2)
+    (runs / f"{packed.name}.gz").write_bytes(gzip.compress(packed.read_bytes())[:2000])
+    packed.unlink()
+    result = infrascope("run", runs, "--data", data)
+    assert result.exit_code == 0, result.output
+    reasons = rejected(data)
+    assert "gzip data ends early" in reasons[f"{packed.name}.gz"]
+    assert "expected the header start,end,fault,subsystem,metrics" in reasons[good.stem + ".faults.csv"]
+    assert Pipeline(data).accepted().height == 1
+
+
+def test_nothing_to_use(tmp_path):
+    (tmp_path / "runs").mkdir()
+    for words, said in (
+        (("run", tmp_path / "runs", "--data", tmp_path / "d"), "no run could be used"),
+        (("run", tmp_path / "nowhere", "--data", tmp_path / "d"), "no such file or folder"),
+        (("run", tmp_path / "runs", "--recipe", "cake"), "no such recipe"),
+        (("summary", "--data", tmp_path / "empty"), "holds no lake yet"),
+    ):
+        result = infrascope(*words)
+        assert result.exit_code == 1
+        assert said in result.output
+        assert "Traceback" not in result.output
+        assert result.output.strip().count("\n") == 0 or "runs accepted" in result.output
+
+
+def test_a_second_call_does_only_what_is_new(tmp_path):
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    for second in range(1, 4):
+        write_run(runs, second, burst=(200, 280) if second == 2 else None)
+    infrascope("run", runs, "--data", data)
+    pipeline = Pipeline(data)
+    before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in (data / "lake").rglob("*.parquet")}
+    models = {t: pipeline.lake.read(t) for t in ("metric_catalog", "thresholds", "baselines")}
+    write_run(runs, 9)
+    result = infrascope("run", runs, "--data", data)
+    assert result.exit_code == 0, result.output
+    after = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in (data / "lake").rglob("*.parquet")}
+    per_run = [p for p in before if p.parent != data / "lake"]
+    assert all(after[p] == before[p] for p in per_run)
+    assert all(pipeline.lake.read(t).equals(models[t]) for t in models)
+    new = {p.parent.name for p in set(after) - set(before)}
+    assert new == {"run_files", "telemetry", "faults", "quality_metrics", "curated_metrics", "group_windows",
+                   "baskets", "window_features", "anomaly_scores", "anomaly_reasons"}  # fmt: skip
+    infrascope("run", runs, "--data", data, "--refit")
+    assert not pipeline.lake.read("baselines").equals(models["baselines"])
+    assert pipeline.lake.read("baselines")["runs"].to_list() == [4]
+
+
+def test_the_burst_is_found(tmp_path):
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    for second in range(1, 6):
+        path = write_run(runs, second, samples=600, burst=(300, 380) if second == 2 else None)
+        if second == 2:
+            labels = "start,end,fault,subsystem,metrics\n2026-11-01 10:00:32,2026-11-01 10:00:40,hog,CPU,\n"
+            path.with_name(path.stem + ".faults.csv").write_text(labels)
+    result = infrascope("run", runs, "--data", data)
+    assert "known fault: hog" in result.output
+    from infrascope_core.summary import summarize
+
+    worst = summarize(Pipeline(data)).episodes.row(0, named=True)
+    assert (worst["run_key"], worst["subsystem"], worst["fault"]) == (run_name(2)[:-4], "CPU", "hog")
+    assert isinstance(summarize(Pipeline(data)).rules, pl.DataFrame)
