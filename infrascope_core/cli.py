@@ -87,6 +87,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
         """
         with _one_sentence(debug):
             pipeline = Pipeline(data, _settings(settings, recipe), tuple(paths))
+            pipeline.check()
             _bring_up_to_date(pipeline, refit, materialize)
             summary = summarize(pipeline)
             _show(summary)

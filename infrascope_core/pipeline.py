@@ -102,6 +102,19 @@ class Pipeline:
         """The DuckDB file."""
         return self.data / "warehouse.duckdb"
 
+    def check(self) -> None:
+        """Look at what the caller gave before anything is made.
+
+        Raises
+        ------
+        InfraScopeError
+            The recipe cannot be used, or a source does not exist.
+        """
+        _ = self.recipe
+        for source in self.sources:
+            if not source.exists():
+                raise InfraScopeError(f"{source}: no such file or folder")
+
     # -- what arrives
 
     def find(self) -> dict[str, list[Path]]:

@@ -35,12 +35,14 @@ def _follow(new_input: Any, lacks_input: dg.AutomationCondition) -> Any:
     return (_NEVER_MADE | changed | _REFITTED) & ~lacks_input & ~_MODEL_ABOUT_TO_CHANGE & _AT_REST
 
 
-WITH_INPUTS = _follow(Condition.any_deps_updated(), Condition.any_deps_missing())
+WITH_INPUTS = _follow(Condition.any_deps_updated(), Condition.any_deps_missing()).with_label(
+    "per run, in one run with its inputs"
+)
 """For a product whose inputs may be made in the same run."""
 
 AFTER_INPUTS = _follow(
     Condition.any_deps_match(Condition.newly_updated()), Condition.any_deps_match(Condition.missing())
-)
+).with_label("per run, after its inputs")
 """For a product whose inputs must be finished first: a failed key upstream must not hold up the others."""
 
 FILL = ((_NEVER_MADE & _SOME_INPUT | _CHANGED_SINCE) & _AT_REST).with_label("fitted: fill what is missing")

@@ -105,7 +105,8 @@ def test_strange_but_valid_files(tmp_path):
     facts = {row["metric"]: row for row in quality.iter_rows(named=True)}
     assert facts["Weird:thing[?]"]["infinite"] == 190
     assert facts["Weird:thing[?]"]["missing"] == 95
-    assert (facts["interval[s]"]["zeros"], facts["interval[s]"]["missing"]) == (1, 20)
+    # 20 rows were cut out, and the repeated time left a hole of one behind it
+    assert (facts["interval[s]"]["zeros"], facts["interval[s]"]["missing"]) == (1, 21)
     short = Pipeline(data).lake.read("group_windows", run_name(2).removesuffix(".txt"))
     assert short.height == 0
 
