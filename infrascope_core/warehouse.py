@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -27,6 +28,15 @@ Connect = Callable[[str], AbstractContextManager[duckdb.DuckDBPyConnection]]
 _MEMORY_LIMIT = "1GB"
 
 
+@lru_cache(maxsize=1)
+def _database() -> duckdb.DuckDBPyConnection:
+    """One in-memory database a process: opening one costs as much as a small statement.
+
+    Its cursors share nothing, because the relations they read are registered or temporary, and so their own.
+    """
+    return duckdb.connect(":memory:", config={"threads": 1, "memory_limit": _MEMORY_LIMIT})
+
+
 def run_sql(statement: str, relations: Mapping[str, Relation], **parameters: object) -> pl.DataFrame:
     """Run `sql/STATEMENT.sql` over the named relations and return its rows.
 
@@ -40,12 +50,13 @@ def run_sql(statement: str, relations: Mapping[str, Relation], **parameters: obj
         Values for the statement's `$names`.
     """
     text = (resources.files(__package__) / "sql" / f"{statement}.sql").read_text(encoding="utf-8")
-    with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": _MEMORY_LIMIT}) as con:
+    with _database().cursor() as con:
         for name, relation in relations.items():
             if isinstance(relation, pl.DataFrame):
                 con.register(name, relation.to_arrow())
             else:
-                con.read_parquet([str(path) for path in relation]).create_view(name)
+                files = ", ".join(_text(str(path)) for path in relation)
+                con.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM read_parquet([{files}])")
         result: pl.DataFrame = con.sql(text, params=parameters or None).pl()
     return result
 
