@@ -85,8 +85,16 @@ class Lake:
 
     def made_from(self, table: str, run_key: str | None = None) -> str | None:
         """Fingerprint the product was written with, or None if it does not exist."""
-        path = self.path(table, run_key)
-        return pl.read_parquet_metadata(path).get(_FINGERPRINT, "") if path.exists() else None
+        try:
+            with self.path(table, run_key).open("rb") as file:
+                return pl.read_parquet_metadata(file).get(_FINGERPRINT, "")
+        except FileNotFoundError:
+            return None
+
+    def columns(self, table: str, run_key: str | None = None) -> list[str]:
+        """Names of a product's columns, from its footer."""
+        with self.path(table, run_key).open("rb") as file:
+            return list(pl.read_parquet_schema(file))
 
     def keys(self, table: str) -> list[str]:
         """Run keys that have the table, sorted."""

@@ -432,8 +432,7 @@ def _anomaly_reasons(pipeline: Pipeline, key: str) -> pl.DataFrame:
 
 
 def _metrics_by_host(pipeline: Pipeline, key: str) -> list[tuple[str, list[str]]]:
-    path = pipeline.lake.path("telemetry", key)
-    metrics = [name for name in pl.read_parquet_schema(path) if name not in KEY_COLUMNS]
+    metrics = [name for name in pipeline.lake.columns("telemetry", key) if name not in KEY_COLUMNS]
     hosts = pipeline.lake.read("telemetry", key, ["host"])["host"].unique().sort()
     return [(str(host), metrics) for host in hosts]
 

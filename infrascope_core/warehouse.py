@@ -6,6 +6,7 @@ cores. The file `warehouse.duckdb` is never written in place: it is built aside 
 
 from __future__ import annotations
 
+import glob
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -55,7 +56,7 @@ def run_sql(statement: str, relations: Mapping[str, Relation], **parameters: obj
             if isinstance(relation, pl.DataFrame):
                 con.register(name, relation.to_arrow())
             else:
-                files = ", ".join(_text(str(path)) for path in relation)
+                files = ", ".join(_text(glob.escape(str(path))) for path in relation)
                 con.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM read_parquet([{files}])")
         result: pl.DataFrame = con.sql(text, params=parameters or None).pl()
     return result
@@ -94,8 +95,8 @@ def publish(lake: Lake, target: Path, connect: Connect = duckdb.connect) -> Path
 def _show(con: duckdb.DuckDBPyConnection, table: Table, lake: Lake) -> None:
     name = identifier(table.name)
     if table.per_run and lake.keys(table.name):
-        pattern = str((lake.root / table.name / "*.parquet").absolute()).replace("'", "''")
-        con.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{pattern}')")
+        files = _text(glob.escape(str((lake.root / table.name).absolute())) + "/*.parquet")
+        con.execute(f"CREATE VIEW {name} AS FROM read_parquet({files})")
     else:
         frame = table.empty() if table.per_run else lake.read(table.name)
         con.register("product", frame.to_arrow())

@@ -30,7 +30,7 @@ def read_labels(path: Path, key: str) -> pl.DataFrame:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise LabelFileError(path, f"larger than {_MAX_BYTES:,} bytes, the limit for labels")
-        table = pl.read_csv(path, infer_schema=False, empty_string_is_null=False)
+        table = pl.read_csv(path.read_bytes(), infer_schema=False, empty_string_is_null=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise LabelFileError(path, f"cannot be read as a table ({str(error).splitlines()[0][:200]})") from None
     if table.columns != _HEADER:
