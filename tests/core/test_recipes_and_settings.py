@@ -1,0 +1,302 @@
+"""Recipes and settings as files: what the house brings, and what a wrong file is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pydantic
+import pytest
+import yaml
+
+from infrascope_core import recipes
+from infrascope_core.errors import RecipeError, SettingsError
+from infrascope_core.recipes import Recipe, load_recipe
+from infrascope_core.settings import DetectorSettings, FeatureSettings, Settings, WindowSettings, load_settings
+
+EXACT = yaml.safe_load((Path(recipes.__file__).parent / "infrascope.recipe.yaml").read_text())
+SIMPLE = {
+    "name": "mine",
+    "names": "metric",
+    "constancy": "pooled_cv",
+    "near_constant": 0.001,
+    "method": "mode_aware",
+    "population": "windows",
+    "quantiles": [0.33, 0.67],
+    "groups": [{"name": "Load", "unit": "%", "subsystem": "CPU", "patterns": ["busy"]}],
+}
+
+
+@pytest.fixture
+def recipe_file(tmp_path):
+    """A recipe file: SIMPLE with other values, or any text."""
+
+    def write(text: str | bytes | None = None, group: dict | None = None, **changes) -> str:
+        path = tmp_path / "mine.yaml"
+        if isinstance(text, bytes):
+            path.write_bytes(text)
+        else:
+            groups = [SIMPLE["groups"][0] | (group or {})]
+            path.write_text(text if text is not None else yaml.safe_dump(SIMPLE | {"groups": groups} | changes))
+        return str(path)
+
+    return write
+
+
+# -- recipes
+
+
+def test_the_exact_recipe_is_design_section_4_to_the_letter():
+    recipe = load_recipe("infrascope")
+    assert {group.name: group.patterns for group in recipe.groups} == {
+        "GPU_util": (r"utilization\.gpu\.\d+\.",),
+        "GPU_mem_util": (r"utilization\.memory\.\d+\.",),
+        "GPU_power": (r"power\.draw\.\d+\.",),
+        "GPU_temp": (r"temperature\.gpu\.\d+\.",),
+        "CPU_busy": (r"Turbostat:Busy%\.\-\.",),
+        "CPU_ipc": (r"Perf:IPC\.[A-Za-z]",),
+        "CPU_stall": (r"Perf:StallRatio\.",),
+        "Mem_util": (r"Memory:MemoryUtilization\.",),
+        "Mem_available": (r"MemAvailable\.",),
+        "Net_rx_bytes": (r"rx_bytes\.",),
+        "Net_tx_bytes": (r"tx_bytes\.",),
+    }
+    assert {(group.over_samples, group.over_metrics) for group in recipe.groups} == {("median", "median")}
+    assert recipe.model_dump(exclude={"groups"}) == {
+        "name": "infrascope",
+        "names": "column",
+        "constancy": "mean_cv",
+        "near_constant": 0.01,
+        "method": "terciles",
+        "population": "samples",
+        "quantiles": (0.33, 0.67),
+    }
+    assert WindowSettings().samples == 10
+
+
+def test_the_mended_recipe_mends_what_design_section_4_names():
+    recipe = load_recipe("default")
+    assert (recipe.names, recipe.method) == ("metric", "mode_aware")
+    assert (recipe.constancy, recipe.population) == ("pooled_cv", "windows")
+    groups = {group.name: group for group in recipe.groups}
+    assert set(groups) >= {group.name for group in load_recipe("infrascope").groups}
+    assert groups["Net_rx_bytes"].over_metrics == groups["Net_tx_bytes"].over_metrics == "sum"
+    assert not any("diff" in pattern for pattern in groups["Mem_available"].patterns)
+    assert recipe.subsystem_of["Disk_write"] == "Storage"
+
+
+def test_a_copy_of_a_house_recipe_loads_by_its_path(recipe_file):
+    assert load_recipe(recipe_file(yaml.safe_dump(EXACT))) == load_recipe("infrascope")
+
+
+def test_reducers_are_medians_unless_said_otherwise(recipe_file):
+    (group,) = load_recipe(recipe_file(group={"over_metrics": "sum"})).groups
+    assert (group.over_samples, group.over_metrics) == ("median", "sum")
+
+
+def test_a_recipe_cannot_be_changed_by_accident():
+    with pytest.raises(pydantic.ValidationError):
+        load_recipe("default").near_constant = 1
+
+
+def refused(name: str) -> str:
+    """The one sentence that a wrong recipe gets, after the file's name."""
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(name)
+    message = str(caught.value)
+    assert message.startswith(f"{name}: ")
+    assert "\n" not in message
+    return message.removeprefix(f"{name}: ")
+
+
+@pytest.mark.parametrize("name", ["nonsense", "", "claims", "default.recipe", "../recipes/default", "/", "a\0b"])
+def test_an_unknown_recipe_is_told_the_known_ones(name):
+    assert refused(name) == "no such recipe; expected default or infrascope, or a YAML file"
+
+
+@pytest.mark.parametrize(
+    "text", ["groups: [", "a: b: c", "\tx: 1", "{[1]: 2}", "%", "name: !!python/object:os.system {}", b"\xff\xfe\x00"]
+)
+def test_what_is_no_yaml_is_refused(recipe_file, text):
+    assert refused(recipe_file(text)).startswith("no readable YAML (")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "just text", "1"])
+def test_yaml_that_is_no_recipe_is_refused(recipe_file, text):
+    assert refused(recipe_file(text)).startswith("the file: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"colour": "red"}, "colour: "),
+        ({"names": "host"}, "names: "),
+        ({"method": "magic"}, "method: "),
+        ({"constancy": "cv"}, "constancy: "),
+        ({"population": "people"}, "population: "),
+        ({"near_constant": -0.1}, "near_constant: "),
+        ({"near_constant": float("nan")}, "near_constant: "),
+        ({"quantiles": [0.5]}, "quantiles"),
+        ({"quantiles": ["low", 0.7]}, "quantiles.0: "),
+        ({"groups": []}, "groups: "),
+        ({"group": {"reducer": "sum"}}, "groups.0.reducer: "),
+        ({"group": {"over_samples": "mode"}}, "groups.0.over_samples: "),
+        ({"group": {"name": "net rx"}}, "groups.0.name: "),
+        ({"group": {"name": "a\n"}}, "groups.0.name: "),
+        ({"group": {"name": ""}}, "groups.0.name: "),
+        ({"group": {"patterns": []}}, "groups.0.patterns: "),
+        ({"group": {"patterns": "busy"}}, "groups.0.patterns: "),
+        ({"group": {"subsystem": "Gpu"}}, "groups.0.subsystem: "),
+    ],
+)
+def test_the_field_at_fault_is_named(recipe_file, changes, where):
+    assert refused(recipe_file(**changes)).startswith(where)
+
+
+def test_a_missing_field_is_named(recipe_file):
+    rest = {name: value for name, value in SIMPLE.items() if name != "method"}
+    assert refused(recipe_file(yaml.safe_dump(rest))).startswith("method: ")
+
+
+def test_a_pattern_that_is_none_is_shown(recipe_file):
+    message = refused(recipe_file(group={"patterns": ["fine", "rx_bytes("]}))
+    assert message.startswith("groups.0.patterns: ")
+    assert "'rx_bytes(' is no regular expression" in message
+
+
+def test_an_unknown_subsystem_is_told_the_known_ones(recipe_file):
+    message = refused(recipe_file(group={"subsystem": "Disk"}))
+    assert "'Disk'; expected one of CPU, GPU, Memory, Network, Storage, Other" in message
+
+
+@pytest.mark.parametrize("other", ["Load", "LOAD"])
+def test_two_groups_of_one_name_are_refused(recipe_file, other):
+    """Also those that differ by case alone: items would be told apart by nothing else."""
+    twins = [SIMPLE["groups"][0], SIMPLE["groups"][0] | {"name": other}]
+    message = refused(recipe_file(groups=twins))
+    assert message.startswith("groups: ")
+    assert "two groups bear the same name" in message
+
+
+@pytest.mark.xfail(strict=True, reason="Recipe.quantiles has no range and no order")
+@pytest.mark.parametrize("quantiles", [[0.67, 0.33], [-1, 0.5], [0.5, 7], [float("nan"), 0.5]])
+def test_quantiles_are_shares_in_rising_order(recipe_file, quantiles):
+    assert refused(recipe_file(quantiles=quantiles)).startswith("quantiles")
+
+
+@pytest.mark.xfail(strict=True, raises=OverflowError, reason="re.compile raises more than re.error")
+def test_a_pattern_that_is_too_much_for_the_regex_engine_is_refused(recipe_file):
+    assert refused(recipe_file(group={"patterns": ["a{99999999999}"]})).startswith("groups.0.patterns: ")
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="YAML's own dates and numbers raise a bare ValueError")
+@pytest.mark.parametrize("value", ["2025-13-45", "9" * 5000])
+def test_yaml_values_that_cannot_be_read_are_refused(recipe_file, value):
+    assert refused(recipe_file(f"name: {value}"))
+
+
+# -- settings
+
+
+def test_no_file_and_an_empty_file_give_the_defaults(tmp_path):
+    (tmp_path / "s.yaml").write_text("# nothing differs\n")
+    assert load_settings(None) == load_settings(tmp_path / "s.yaml") == Settings()
+
+
+def test_a_file_names_only_what_differs(tmp_path):
+    (tmp_path / "s.yaml").write_text("recipe: infrascope\nfeatures: {stride: 5}\n")
+    loaded = load_settings(str(tmp_path / "s.yaml"))
+    assert loaded == Settings(recipe="infrascope", features=FeatureSettings(stride=5))
+    assert loaded.features.samples == 30
+
+
+def test_the_defaults_are_those_of_the_works_they_come_from():
+    """10 samples a window; 3 s every 1 s; three detectors at the 99th percentile, 95 % variance, 1 % outliers."""
+    defaults = Settings()
+    assert (defaults.windows.samples, defaults.features.samples, defaults.features.stride) == (10, 30, 10)
+    detectors = defaults.detectors
+    assert (detectors.flag_quantile, detectors.pca_variance, detectors.contamination) == (0.99, 0.95, 0.01)
+    assert defaults.mining.min_support == 0.01
+    assert defaults.recipe == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("colour: red", "colour: "),
+        ("windows: {sample: 10}", "windows.sample: "),
+        ("windows: {samples: 0}", "windows.samples: "),
+        ("windows: {samples: 1.5}", "windows.samples: "),
+        ("windows: {samples: many}", "windows.samples: "),
+        ("windows: 10", "windows: "),
+        ("features: {samples: 2}", "features.samples: "),
+        ("features: {stride: 0}", "features.stride: "),
+        ("reader: {min_fields_for_tabs: 1}", "reader.min_fields_for_tabs: "),
+        ("reader: {max_bytes: 0}", "reader.max_bytes: "),
+        ("reader: {max_columns: 1}", "reader.max_columns: "),
+        ("mining: {min_support: 0}", "mining.min_support: "),
+        ("mining: {min_support: 1.01}", "mining.min_support: "),
+        ("mining: {max_size: 0}", "mining.max_size: "),
+        ("mining: {min_confidence: -0.1}", "mining.min_confidence: "),
+        ("mining: {min_baskets: 0}", "mining.min_baskets: "),
+        ("detectors: {flag_quantile: 1}", "detectors.flag_quantile: "),
+        ("detectors: {flag_quantile: .nan}", "detectors.flag_quantile: "),
+        ("detectors: {pca_variance: 0}", "detectors.pca_variance: "),
+        ("detectors: {contamination: 0.6}", "detectors.contamination: "),
+        ("detectors: {trees: 0}", "detectors.trees: "),
+        ("detectors: {min_windows: 1}", "detectors.min_windows: "),
+        ("detectors: {max_windows: 1}", "detectors.max_windows: "),
+        ("detectors: {opening_windows: -1}", "detectors.opening_windows: "),
+        ("detectors: {reasons_per_window: 0}", "detectors.reasons_per_window: "),
+        ("recipe: [a]", "recipe: "),
+        ("- recipe", "the file: "),
+        ("nonsense", "the file: "),
+        ("windows: {", "no readable YAML ("),
+        ("a: b: c", "no readable YAML ("),
+    ],
+)
+def test_a_wrong_settings_file_is_told_where_it_is_wrong(tmp_path, text, where):
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    assert str(caught.value).startswith(f"{path}: {where}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["absent.yaml", "."])
+def test_settings_that_cannot_be_opened(tmp_path, name):
+    with pytest.raises(SettingsError, match="no readable YAML"):
+        load_settings(tmp_path / name)
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="YAML's own dates and numbers raise a bare ValueError")
+@pytest.mark.parametrize("text", ["recipe: 2025-13-45", "detectors: {random_state: " + "9" * 5000 + "}"])
+def test_settings_that_yaml_itself_cannot_convert(tmp_path, text):
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(SettingsError):
+        load_settings(tmp_path / "s.yaml")
+
+
+@pytest.mark.xfail(strict=True, reason="`or {}` takes an empty list, 0 and false for an empty file")
+@pytest.mark.parametrize("text", ["[]", "0", "false", "''"])
+def test_an_empty_thing_that_is_no_mapping_is_no_settings_file(tmp_path, text):
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(SettingsError):
+        load_settings(tmp_path / "s.yaml")
+
+
+def test_a_digest_follows_the_values_and_nothing_else():
+    assert WindowSettings().digest() == WindowSettings(samples=10).digest()
+    assert WindowSettings().digest() != WindowSettings(samples=11).digest()
+    assert DetectorSettings(trees=50).digest() != DetectorSettings().digest()
+    assert Settings(windows=WindowSettings(samples=5)).digest() != Settings().digest()
+
+
+def test_settings_cannot_be_changed_by_accident():
+    with pytest.raises(pydantic.ValidationError):
+        Settings().windows.samples = 5
+    assert hash(Settings()) == hash(Settings())
+
+
+def test_a_recipe_is_a_plain_value():
+    assert Recipe.model_validate_json(load_recipe("default").model_dump_json()) == load_recipe("default")
