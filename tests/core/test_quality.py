@@ -169,6 +169,7 @@ def test_no_samples_and_no_metrics():
     [
         ([0, 0.1, 0.2, 0.3], 0, 0, "regular", 0.1),
         ([0, 0.1, 0.2, 0.34], 0, 0, "regular", 0.34 / 3),  # late, but nothing lost: less than 1.5 intervals
+        ([0, 0.1, 0.2, 0.36], 0, 1, "gaps", 0.36 / 3),
         ([0, 0.1, 0.2, 0.3, 0.7, 0.8], 0, 3, "gaps", 0.8 / 5),
         ([0, 0.1, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], 0, 2, "gaps", 0.9 / 7),  # two holes of one sample
         ([0, 0.1, 0.1, 0.2, 0.3], 1, 0, "regular", 0.3 / 4),
