@@ -13,8 +13,10 @@ import polars as pl
 import pyarrow.csv
 from rich.console import Console
 
+from infrascope_core.models import fit_metric_catalog, fit_thresholds
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.settings import Settings
+from infrascope_core.steps import make
 from tests.generated import GPU_HOST, frame, gpu_columns, write
 
 SAMPLES = 16_000
@@ -63,11 +65,11 @@ def claims(console: Console) -> Iterator[Claim]:
         console.print(f"run file: {SAMPLES:,} × {len(gpu_columns())}, {path.stat().st_size / 1e6:.0f} MB")
         pipeline = Pipeline(Path(folder, "data"), Settings(), (path.parent,))
         pipeline.ingest(NAME, [path])
-        pipeline.make("quality_metrics", NAME)
-        pipeline.fit_metric_catalog()
+        make(pipeline, "quality_metrics", NAME)
+        fit_metric_catalog(pipeline)
         for table in ("curated_metrics", "group_windows"):
-            pipeline.make(table, NAME)
-        pipeline.fit_thresholds()
+            make(pipeline, table, NAME)
+        fit_thresholds(pipeline)
         times = best(
             ROUNDS,
             pandas=lambda: pd.read_csv(path, sep="\t"),
@@ -89,7 +91,7 @@ def claims(console: Console) -> Iterator[Claim]:
 
 
 def _maker(pipeline: Pipeline, table: str) -> Callable[[], object]:
-    return lambda: pipeline.make(table, NAME)
+    return lambda: make(pipeline, table, NAME)
 
 
 def _pandas_loop(pipeline: Pipeline) -> float:

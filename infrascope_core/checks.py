@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from infrascope_core.pipeline import Pipeline, scopes
+from infrascope_core.mining import is_mined, scopes
+from infrascope_core.pipeline import Pipeline
 from infrascope_core.tables import BASELINES, THRESHOLDS
 
 _SMALLEST_SHARE = 1e-4
@@ -98,7 +99,7 @@ def unpooled(pipeline: Pipeline) -> pl.DataFrame:
         windows = sum(pipeline.lake.read("window_features", key, ["host", "window"]).unique().height for key in keys)
         if windows >= pipeline.settings.detectors.min_windows:
             findings.append(("baselines", "/".join(names), f"{windows} windows and no baseline"))
-    if not pipeline.is_mined():
+    if not is_mined(pipeline):
         findings.append(("frequent_itemsets", ", ".join(scopes(runs)), "baskets changed since they were mined"))
     return pl.DataFrame(findings, schema=["table", "what", "why"], orient="row", schema_overrides=_TEXT).sort(
         "table", "what"

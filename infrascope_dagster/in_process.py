@@ -10,7 +10,9 @@ from contextlib import nullcontext
 import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.mining import is_mined
 from infrascope_core.pipeline import Pipeline
+from infrascope_core.steps import is_current
 from infrascope_dagster import resources
 from infrascope_dagster.defs.fleet.assets import FLEET
 from infrascope_dagster.defs.runs.ingest import ingest, source_files
@@ -58,7 +60,7 @@ def bring_up_to_date(
         stages.fleet(["baselines"], refit)
         stages.products(["baskets"], keys)
         stages.products(["anomaly_scores", "anomaly_reasons"], keys)
-        if not pipeline.is_mined():
+        if not is_mined(pipeline):
             stages.fleet(["frequent_itemsets", "association_rules"])
 
 
@@ -76,7 +78,7 @@ class _Stages:
         self.per_run(tables, stale, PRODUCT_BATCH)
 
     def _current(self, tables: Sequence[str], key: str) -> bool:
-        return all(self.pipeline.is_current(table, key) for table in tables)
+        return all(is_current(self.pipeline, table, key) for table in tables)
 
     def per_run(self, tables: Sequence[str], keys: Sequence[str], batch: int, tolerate: bool = False) -> None:
         """Materialize per-run assets; with `tolerate`, keys may fail (they are rejected files)."""

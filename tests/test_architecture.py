@@ -23,6 +23,8 @@ LAYERS = [
     ["baselines"],
     ["attribution"],
     ["pipeline"],
+    ["models", "mining"],
+    ["steps"],
     ["summary", "checks"],
     ["cli"],
 ]

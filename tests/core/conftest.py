@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.pipeline import STEPS, Pipeline
+from infrascope_core import mining, models
+from infrascope_core.pipeline import Pipeline
 from infrascope_core.settings import Settings
+from infrascope_core.steps import STEPS, make
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "sample"
@@ -22,17 +24,17 @@ def make_all():
             pipeline.ingest(key, pipeline.find()[key])
         keys = pipeline.accepted()["run_key"].to_list()
         fits = {
-            "quality_metrics": pipeline.fit_metric_catalog,
-            "group_windows": pipeline.fit_thresholds,
-            "window_features": pipeline.fit_baselines,
+            "quality_metrics": models.fit_metric_catalog,
+            "group_windows": models.fit_thresholds,
+            "window_features": models.fit_baselines,
         }
         for table in STEPS:
             for key in keys:
-                pipeline.make(table, key)
+                make(pipeline, table, key)
             if table in fits:
-                fits[table](refit=refit)
-        pipeline.mine_itemsets()
-        pipeline.mine_rules()
+                fits[table](pipeline, refit=refit)
+        mining.mine_itemsets(pipeline)
+        mining.mine_rules(pipeline)
         return pipeline
 
     return run

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
+from infrascope_core import mining
 from infrascope_core.attribution import EPISODES
 from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unpooled
 from infrascope_core.pipeline import Pipeline
@@ -156,8 +157,8 @@ def test_nothing_to_compare(house):
 
 
 def mined(house: House) -> None:
-    house.pipeline.mine_itemsets()
-    house.pipeline.mine_rules()
+    mining.mine_itemsets(house.pipeline)
+    mining.mine_rules(house.pipeline)
 
 
 def test_a_folder_with_every_pooled_product_lacks_nothing(house):

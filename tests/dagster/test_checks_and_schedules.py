@@ -8,6 +8,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from infrascope_core.mining import is_mined
 from infrascope_dagster.defs.fleet import checks as fleet
 from infrascope_dagster.defs.fleet.schedules import fill_missing, refit_and_remine
 from infrascope_dagster.defs.runs import checks as runs
@@ -112,4 +113,4 @@ def test_the_refit_job(filled):
     assert job.execute_in_process(instance=filled.instance).success
     after = filled.pipeline.lake.read("thresholds")
     assert after["samples"][0] > before["samples"][0]
-    assert filled.pipeline.is_mined()
+    assert is_mined(filled.pipeline)

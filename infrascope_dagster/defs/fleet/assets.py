@@ -5,9 +5,9 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
+from infrascope_core import mining, models
 from infrascope_core.lake import fingerprint
 from infrascope_core.patterns.rules import strongest
-from infrascope_core.pipeline import scopes
 from infrascope_core.tables import TABLES
 from infrascope_dagster import metadata
 from infrascope_dagster.automation import FILL, MINE, REVIEW
@@ -44,7 +44,7 @@ def _done(infrascope: PipelineResource, table: str, frame: pl.DataFrame, **more:
 @dg.asset(deps=["quality_metrics"], kinds={"duckdb"}, **_common("metric_catalog", "quality", FILL))
 def metric_catalog(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult:
     """Judge metrics of platforms that were not judged yet, or of all."""
-    catalog = infrascope.pipeline().fit_metric_catalog(config.refit)
+    catalog = models.fit_metric_catalog(infrascope.pipeline(), config.refit)
     counts = {f"metrics {status}": n for status, n in catalog["status"].value_counts(sort=True).iter_rows()}
     return dg.MaterializeResult(
         metadata=_done(infrascope, "metric_catalog", catalog, **counts),
@@ -59,7 +59,7 @@ def metric_catalog(config: Fit, infrascope: PipelineResource) -> dg.MaterializeR
 )
 def thresholds(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult:
     """Fit levels of groups that have none yet, or of all."""
-    fitted = infrascope.pipeline().fit_thresholds(config.refit)
+    fitted = models.fit_thresholds(infrascope.pipeline(), config.refit)
     versions = fitted["version"].unique().sort().to_list()
     return dg.MaterializeResult(
         metadata=_done(infrascope, "thresholds", fitted, degenerate=int(fitted["degenerate"].sum())),
@@ -74,7 +74,7 @@ def thresholds(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResul
 )
 def baselines(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult:
     """Fit baselines of workloads that have none yet, or of all."""
-    fitted = infrascope.pipeline().fit_baselines(config.refit)
+    fitted = models.fit_baselines(infrascope.pipeline(), config.refit)
     return dg.MaterializeResult(
         metadata=_done(infrascope, "baselines", fitted, windows=int(fitted["windows"].sum())),
         data_version=dg.DataVersion(fingerprint(*fitted["version"])),
@@ -85,10 +85,10 @@ def baselines(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult
 def frequent_itemsets(infrascope: PipelineResource) -> dg.MaterializeResult:
     """Mine the itemsets of every scope."""
     pipeline = infrascope.pipeline()
-    itemsets = pipeline.mine_itemsets()
+    itemsets = mining.mine_itemsets(pipeline)
     said = _done(infrascope, "frequent_itemsets", itemsets, scopes=itemsets["scope"].n_unique())
     if itemsets.height:
-        widest = next(scope for scope in scopes(pipeline.accepted()) if scope in itemsets["scope"])
+        widest = next(scope for scope in mining.scopes(pipeline.accepted()) if scope in itemsets["scope"])
         said["picture"] = metadata.picture(metadata.cooccurrence(itemsets, widest))
     return dg.MaterializeResult(metadata=said)
 
@@ -96,7 +96,7 @@ def frequent_itemsets(infrascope: PipelineResource) -> dg.MaterializeResult:
 @dg.asset(deps=["frequent_itemsets"], kinds={"numpy"}, **_common("association_rules", "patterns", MINE))
 def association_rules(infrascope: PipelineResource) -> dg.MaterializeResult:
     """Draw the rules of every scope."""
-    rules = infrascope.pipeline().mine_rules()
+    rules = mining.mine_rules(infrascope.pipeline())
     best = strongest(rules, metadata.PREVIEW_ROWS)
     said = _done(infrascope, "association_rules", rules, strongest=metadata.preview(best))
     return dg.MaterializeResult(metadata=said)

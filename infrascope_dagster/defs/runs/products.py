@@ -6,7 +6,7 @@ import dagster as dg
 import polars as pl
 from matplotlib.figure import Figure
 
-from infrascope_core.pipeline import STEPS
+from infrascope_core.steps import STEPS, is_current, make
 from infrascope_core.tables import TABLES
 from infrascope_dagster import metadata
 from infrascope_dagster.automation import AFTER_INPUTS, WITH_INPUTS
@@ -51,8 +51,8 @@ def product(
         made: list[int] = []
 
         def work(key: str) -> None:
-            if not pipeline.is_current(table, key):
-                frame = pipeline.make(table, key)
+            if not is_current(pipeline, table, key):
+                frame = make(pipeline, table, key)
                 made.append(frame.height)
                 if len(shown) < (_RUNS_IN_PICTURE if draw else 1):
                     shown.append(frame)

@@ -1,0 +1,152 @@
+"""Fitted products of a data folder: catalogue, thresholds, baselines.
+
+They keep what they hold: fitting adds what is missing (a platform, a group, a workload) and changes nothing else,
+unless it is told to refit, or what a product rests on has changed (docs/adr/0003).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core import baselines, curation, discretization, quality
+from infrascope_core.baselines import Baseline
+from infrascope_core.errors import NotFittedError
+from infrascope_core.features import WINDOW
+from infrascope_core.lake import fingerprint
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.tables import BASELINES, METRIC_CATALOG, TABLES, THRESHOLDS
+
+
+def fit_metric_catalog(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
+    """Judge the metrics of platforms that were not judged yet; of all, on a refit."""
+    known = _fitted(pipeline, METRIC_CATALOG.name, refit)
+    runs = pipeline.accepted().join(known, on="platform", how="anti")
+    files = pipeline.files("quality_metrics", runs["run_key"].to_list())
+    fresh = quality.metric_catalog(files, runs, pipeline.recipe)
+    return _keep_fitted(pipeline, METRIC_CATALOG.name, pl.concat([known, fresh]).sort("platform", "metric"))
+
+
+def fit_thresholds(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
+    """Fit levels for groups of platforms that have none yet; for all, on a refit."""
+    known = _fitted(pipeline, THRESHOLDS.name, refit)
+    parts = [known]
+    for (platform,), runs in sorted(pipeline.accepted().partition_by("platform", as_dict=True).items()):
+        keys = runs["run_key"].to_list()
+        curated, windows = pipeline.files("curated_metrics", keys), pipeline.files("group_windows", keys)
+        has = set(known.filter(pl.col("platform") == platform)["metric_group"])
+        lacking = _groups(windows) - has
+        parts.append(discretization.fit_thresholds(curated, windows, runs, pipeline.recipe, lacking))
+    return _keep_fitted(pipeline, THRESHOLDS.name, discretization.with_version(pl.concat(parts)))
+
+
+def _groups(window_files: Sequence[Path]) -> set[str]:
+    scans = [pl.scan_parquet(file, glob=False).select("metric_group").unique() for file in window_files]
+    return set(pl.concat(scans).collect()["metric_group"]) if scans else set()
+
+
+def fit_baselines(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
+    """Fit baselines of workloads that have none yet; of all, on a refit."""
+    known = _fitted(pipeline, BASELINES.name, refit)
+    workload = ["platform", "phase", "workload"]
+    rows = [known]
+    unknown = pipeline.accepted().join(known, on=workload, how="anti").partition_by(workload, as_dict=True)
+    for (platform, phase, name), runs in sorted(unknown.items()):
+        row = _fit_baseline(pipeline, str(platform), str(phase), str(name), runs["run_key"].to_list())
+        rows += [row] if row is not None else []
+    return _keep_fitted(pipeline, BASELINES.name, pl.concat(rows).sort(workload))
+
+
+def _fit_baseline(pipeline: Pipeline, platform: str, phase: str, workload: str, keys: list[str]) -> pl.DataFrame | None:
+    files = pipeline.files("window_features", keys)
+    if not files:
+        return None
+    # first choose the windows, then read the features of those alone: memory does not grow with the runs
+    index = pl.concat(pl.scan_parquet(f, glob=False).select(WINDOW).unique() for f in files)
+    chosen = baselines.sample_windows(index.collect(), pipeline.settings.detectors)
+    features = pl.concat(
+        pl.scan_parquet(f, glob=False).join(chosen.lazy(), on=WINDOW, how="semi") for f in files
+    ).collect()
+    fitted = baselines.fit_baseline(features, platform, phase, workload, pipeline.settings.detectors)
+    if fitted is None:
+        return None
+    file = Path("models", f"{platform}_{phase}_{workload}.npz")
+    fitted.save(pipeline.data / file)
+    _load.cache_clear()
+    row = {
+        "platform": platform,
+        "phase": phase,
+        "workload": workload,
+        "windows": fitted.identity.windows,
+        "runs": fitted.identity.runs,
+        "metrics": fitted.metrics,
+        "fitted_at": datetime.now(UTC).replace(tzinfo=None),
+        "version": fitted.identity.version,
+        "file": str(file),
+    }
+    return pl.DataFrame([row], schema=BASELINES.schema)
+
+
+def _fitted(pipeline: Pipeline, table: str, refit: bool) -> pl.DataFrame:
+    """What is fitted already and rests on today's choices; nothing on a refit."""
+    fitted = pipeline.lake.read(table)
+    if refit or fitted.is_empty():
+        return TABLES[table].empty()
+    then = json.loads(pipeline.lake.made_from(table) or "{}")
+    platforms = [p for p in fitted["platform"].unique() if then.get(p) == _fitted_under(pipeline, table, p)]
+    return fitted.filter(pl.col("platform").is_in(platforms))
+
+
+def _keep_fitted(pipeline: Pipeline, table: str, fitted: pl.DataFrame) -> pl.DataFrame:
+    under = {p: _fitted_under(pipeline, table, p) for p in sorted(fitted["platform"].unique())}
+    pipeline.lake.write(fitted, table, made_from=json.dumps(under))
+    return fitted
+
+
+def _fitted_under(pipeline: Pipeline, table: str, platform: str) -> str:
+    """Fingerprint of what a fitted product rests on, for a platform: another recipe, other settings or,
+    for what follows the catalogue, another catalogue start anew.
+    """
+    settings, recipe = pipeline.settings, pipeline.recipe.model_dump_json()
+    if table == METRIC_CATALOG.name:
+        return fingerprint(table, recipe)
+    catalog = pipeline.lake.read(METRIC_CATALOG.name)
+    excluded = "\n".join(sorted(curation.excluded_metrics(catalog, platform)))
+    if table == THRESHOLDS.name:
+        return fingerprint(table, recipe, excluded, settings.windows.digest())
+    return fingerprint(table, baselines.CODE_VERSION, excluded, settings.features.digest(), settings.detectors.digest())
+
+
+def fitted_rows(pipeline: Pipeline, table: str, key: str) -> pl.DataFrame:
+    """Rows of a fitted product that concern a run: those of its platform, and of its workload.
+
+    Raises
+    ------
+    NotFittedError
+        The product was never fitted.
+    """
+    if not pipeline.lake.has(table):
+        raise NotFittedError(f"{table} is not fitted yet; materialize it before the products of {key}")
+    run = pipeline.run_file(key)
+    fitted = pipeline.lake.read(table)
+    concerns = [name for name in ("platform", "phase", "workload") if name in fitted.columns]
+    return fitted.filter(pl.all_horizontal(pl.col(name) == run[name] for name in concerns))
+
+
+def baseline_of(pipeline: Pipeline, key: str) -> Baseline | None:
+    """The baseline that judges a run, or None where its workload has none."""
+    row = fitted_rows(pipeline, BASELINES.name, key)
+    return None if row.is_empty() else _load(pipeline.data / str(row["file"][0]), str(row["version"][0]))
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path, version: str) -> Baseline:
+    baseline = Baseline.load(path)
+    if baseline.identity.version != version:
+        raise NotFittedError(f"{path}: holds version {baseline.identity.version}, expected {version}; refit")
+    return baseline

@@ -1,0 +1,161 @@
+"""The per-run products of a data folder: what each is made from, and by which function of the core.
+
+What belongs here: reading inputs from the lake, calling one function, writing its product. A product carries the
+fingerprint of its inputs, its settings and its code version, so `is_current` tells without computing whether it
+has to be made again (docs/adr/0005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from infrascope_core import attribution, baselines, curation, discretization, quality
+from infrascope_core.features import window_features
+from infrascope_core.lake import fingerprint
+from infrascope_core.models import baseline_of, fitted_rows
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.run_file.columns import subsystem
+from infrascope_core.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, METRIC_CATALOG, THRESHOLDS
+from infrascope_core.telemetry import KEY_COLUMNS
+from infrascope_core.windows import group_windows
+
+
+@dataclass(frozen=True)
+class Step:
+    """How a per-run product is made.
+
+    Attributes
+    ----------
+    code_version : str
+        Raise it when the same inputs would give other rows.
+    inputs : tuple of str
+        Per-run tables that it reads.
+    knows : callable
+        What else it depends on: settings and fitted products, as text.
+    make : callable
+        Reads its inputs and returns the product.
+    """
+
+    code_version: str
+    inputs: tuple[str, ...]
+    knows: Callable[[Pipeline, str], str]
+    make: Callable[[Pipeline, str], pl.DataFrame]
+
+
+def made_from(pipeline: Pipeline, table: str, key: str) -> str:
+    """Fingerprint that a current product would bear."""
+    step = STEPS[table]
+    inputs = [pipeline.lake.made_from(name, key) or "" for name in step.inputs]
+    return fingerprint(table, step.code_version, *inputs, step.knows(pipeline, key))
+
+
+def is_current(pipeline: Pipeline, table: str, key: str) -> bool:
+    """Whether the product exists and was made from what is there now."""
+    return pipeline.lake.made_from(table, key) == made_from(pipeline, table, key)
+
+
+def make(pipeline: Pipeline, table: str, key: str) -> pl.DataFrame:
+    """Make a per-run product, put it into the lake, and return it."""
+    fingerprint_now = made_from(pipeline, table, key)
+    product = STEPS[table].make(pipeline, key)
+    pipeline.lake.write(product, table, key, fingerprint_now)
+    return product
+
+
+def _quality_metrics(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    return quality.quality_metrics(pipeline.lake.read("telemetry", key))
+
+
+def _curated_metrics(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    recipe, excluded = pipeline.recipe, _excluded(pipeline, key)
+    wanted = [
+        metric
+        for host, metrics in _metrics_by_host(pipeline, key)
+        for group in recipe.groups
+        for metric in curation.members(group, metrics, host, recipe, excluded)
+    ]
+    telemetry = pipeline.lake.read("telemetry", key, [*KEY_COLUMNS, *dict.fromkeys(wanted)])
+    return curation.curated_metrics(telemetry, recipe, excluded)
+
+
+def _window_features(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    recipe, excluded = pipeline.recipe, _excluded(pipeline, key)
+    wanted = [
+        metric
+        for host, metrics in _metrics_by_host(pipeline, key)
+        for metric in metrics
+        if curation.is_trusted(metric, host, excluded, recipe)
+    ]
+    telemetry = pipeline.lake.read("telemetry", key, [*KEY_COLUMNS, *dict.fromkeys(wanted)])
+    return window_features(telemetry, pipeline.settings.features)
+
+
+def _group_windows(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    curated = [pipeline.lake.path("curated_metrics", key)]
+    return group_windows(curated, pipeline.recipe, pipeline.settings.windows)
+
+
+def _baskets(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    windows = [pipeline.lake.path("group_windows", key)]
+    thresholds = fitted_rows(pipeline, THRESHOLDS.name, key)
+    return discretization.baskets(windows, thresholds, pipeline.platform(key))
+
+
+def _anomaly_scores(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    baseline = baseline_of(pipeline, key)
+    if baseline is None:
+        return ANOMALY_SCORES.empty()
+    return baselines.score(baseline, pipeline.lake.read("window_features", key))
+
+
+def _anomaly_reasons(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    baseline = baseline_of(pipeline, key)
+    if baseline is None:
+        return ANOMALY_REASONS.empty()
+    return attribution.reasons(
+        baseline,
+        pipeline.lake.read("window_features", key),
+        pipeline.lake.read("anomaly_scores", key),
+        subsystem,
+        pipeline.settings.detectors,
+    )
+
+
+def _metrics_by_host(pipeline: Pipeline, key: str) -> list[tuple[str, list[str]]]:
+    metrics = [name for name in pipeline.lake.columns("telemetry", key) if name not in KEY_COLUMNS]
+    hosts = pipeline.lake.read("telemetry", key, ["host"])["host"].unique().sort()
+    return [(str(host), metrics) for host in hosts]
+
+
+def _excluded(pipeline: Pipeline, key: str) -> frozenset[str]:
+    catalog = fitted_rows(pipeline, METRIC_CATALOG.name, key)
+    return curation.excluded_metrics(catalog, pipeline.platform(key))
+
+
+def _knows_catalog(pipeline: Pipeline, key: str) -> str:
+    return pipeline.recipe.model_dump_json() + "\n".join(sorted(_excluded(pipeline, key)))
+
+
+def _knows_baseline(pipeline: Pipeline, key: str) -> str:
+    version = "".join(fitted_rows(pipeline, BASELINES.name, key)["version"])
+    return version + pipeline.settings.detectors.digest()
+
+
+STEPS: dict[str, Step] = {
+    "quality_metrics": Step("1", ("telemetry",), lambda p, k: "", _quality_metrics),
+    "curated_metrics": Step("1", ("telemetry",), _knows_catalog, _curated_metrics),
+    "group_windows": Step("1", ("curated_metrics",), lambda p, k: p.settings.windows.digest(), _group_windows),
+    "baskets": Step("1", ("group_windows",), lambda p, k: fitted_rows(p, THRESHOLDS.name, k).write_json(), _baskets),
+    "window_features": Step(
+        "1",
+        ("telemetry",),
+        lambda p, k: _knows_catalog(p, k) + p.settings.features.digest(),
+        _window_features,
+    ),
+    "anomaly_scores": Step("1", ("window_features",), _knows_baseline, _anomaly_scores),
+    "anomaly_reasons": Step("1", ("window_features", "anomaly_scores"), _knows_baseline, _anomaly_reasons),
+}
+"""The per-run products after telemetry, each after its inputs."""
