@@ -99,7 +99,7 @@ def unpooled(pipeline: Pipeline) -> pl.DataFrame:
         windows = sum(pipeline.lake.read("window_features", key, ["host", "window"]).unique().height for key in keys)
         if windows >= pipeline.settings.detectors.min_windows:
             findings.append(("baselines", "/".join(names), f"{windows} windows and no baseline"))
-    if not is_mined(pipeline):
+    if runs.height and not is_mined(pipeline):
         findings.append(("frequent_itemsets", ", ".join(scopes(runs)), "baskets changed since they were mined"))
     return pl.DataFrame(findings, schema=["table", "what", "why"], orient="row", schema_overrides=_TEXT).sort(
         "table", "what"

@@ -44,7 +44,7 @@ def curated_metrics(telemetry: pl.DataFrame, recipe: Recipe, excluded: frozenset
     for part in split_hosts(telemetry):
         host = str(part["host"][0])
         for group in recipe.groups:
-            for metric in members(group, metric_names(telemetry), host, recipe, excluded):
+            for metric in members(group, metric_names(part), host, recipe, excluded):
                 parts.append(
                     part.select(
                         "run_key",

@@ -28,7 +28,9 @@ class Pooled:
     lower: float
     upper: float
     smallest: float
+    smallest_samples: int
     largest: float
+    largest_samples: int
     mode: float
     mode_samples: int
     rest_median: float | None
@@ -39,18 +41,24 @@ def cut(pooled: Pooled, method: str) -> tuple[float, float, str]:
 
     `mode_aware`: where one value holds more than a third of the mass it is a level of its own; LOW if it is
     the smallest value, HIGH if the largest, else MED; what remains is split at its median, or, where the mode
-    is MED, by the mode itself. So that one comparison serves all cases, a bound that must exclude the mode
-    lies one floating-point step below it.
+    is MED, by the mode itself. Where both ends hold more than a third (a device that works or waits), MED is
+    what lies between. So that one comparison serves all cases, a bound that must exclude a value lies one
+    floating-point step below it.
     """
-    if method == "terciles" or pooled.mode_samples <= _MODE_MASS * pooled.samples:
+    mass = _MODE_MASS * pooled.samples
+    if method == "terciles" or pooled.mode_samples <= mass:
         return pooled.lower, pooled.upper, "terciles"
-    below = math.nextafter(pooled.mode, -math.inf)
-    rest = pooled.mode if pooled.rest_median is None else pooled.rest_median
+    under_largest = math.nextafter(pooled.largest, -math.inf)
+    if pooled.rest_median is None:
+        return pooled.mode, pooled.mode, "mode_low"
+    if pooled.smallest_samples > mass and pooled.largest_samples > mass:
+        return pooled.smallest, under_largest, "mode_both"
     if pooled.mode == pooled.smallest:
-        return pooled.mode, rest, "mode_low"
+        # a rest that is mostly its largest value keeps that value as HIGH
+        return pooled.mode, min(pooled.rest_median, under_largest), "mode_low"
     if pooled.mode == pooled.largest:
-        return rest, below, "mode_high"
-    return below, pooled.mode, "mode_med"
+        return pooled.rest_median, under_largest, "mode_high"
+    return math.nextafter(pooled.mode, -math.inf), pooled.mode, "mode_med"
 
 
 def fit_thresholds(
@@ -80,37 +88,43 @@ def fit_thresholds(
     pl.DataFrame
         The table `thresholds`, without `version` (see `with_version`).
     """
-    files = curated_files if recipe.population == "samples" else window_files
     rows = []
-    if files:
-        for group in sorted(groups):
-            rows += _fit_group(group, files, runs.select("run_key", "platform"), recipe)
+    for group in sorted(groups):
+        windows = _values(group, window_files)
+        population = _values(group, curated_files) if recipe.population == "samples" else windows
+        rows += _fit_group(group, population, windows, runs.select("run_key", "platform"), recipe)
     fitted = pl.DataFrame(rows, schema=THRESHOLDS.schema, orient="row")
     return fitted.sort("platform", "metric_group")
 
 
-def _fit_group(group: str, files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe) -> list[tuple[object, ...]]:
-    observed = pl.concat(
-        pl.scan_parquet(file, glob=False).filter(pl.col("metric_group") == group).select("run_key", "value")
-        for file in files
-    ).collect()
+def _values(group: str, files: Sequence[Path]) -> pl.DataFrame:
+    scans = [pl.scan_parquet(file, glob=False).filter(pl.col("metric_group") == group) for file in files]
+    if not scans:
+        return pl.DataFrame(schema={"run_key": pl.String, "value": pl.Float64})
+    return pl.concat(scan.select("run_key", "value") for scan in scans).collect()
+
+
+def _fit_group(
+    group: str, population: pl.DataFrame, windows: pl.DataFrame, runs: pl.DataFrame, recipe: Recipe
+) -> list[tuple[object, ...]]:
     lower, upper = recipe.quantiles
-    pooled = run_sql("pool", {"observed": observed, "runs": runs}, lower=lower, upper=upper)
-    cuts = {str(row.pop("platform")): cut(Pooled(**row), recipe.method) for row in pooled.iter_rows(named=True)}
-    if not cuts:
-        return []
-    bounds = pl.DataFrame(
-        [(platform, low, high) for platform, (low, high, _) in cuts.items()],
-        schema=["platform", "low", "high"],
+    pooled = run_sql("pool", {"observed": population, "runs": runs}, lower=lower, upper=upper)
+    fitted = {}
+    for row in pooled.iter_rows(named=True):
+        platform = str(row.pop("platform"))
+        fitted[platform] = (*cut(Pooled(**row), recipe.method), row["samples"])
+    cuts = pl.DataFrame(
+        [(platform, low, high) for platform, (low, high, *_) in fitted.items()],
+        schema={"platform": pl.String, "low": pl.Float64, "high": pl.Float64},
         orient="row",
     )
-    levels = run_sql("count_levels", {"observed": observed, "runs": runs, "cuts": bounds})
+    # the shares are those of windows, whatever the population: baskets are made of windows, and drift is theirs
+    levels = run_sql("count_levels", {"observed": windows, "runs": runs, "cuts": cuts})
     rows: list[tuple[object, ...]] = []
     for platform, *counts in levels.iter_rows():
         total = sum(counts)
         alive = sum(count >= _LEVEL_MASS * total for count in counts)
-        shares = [count / total for count in counts]
-        rows.append((platform, group, *cuts[platform], total, *shares, alive < 2, None))
+        rows.append((platform, group, *fitted[platform], *(count / total for count in counts), alive < 2, None))
     return rows
 
 

@@ -76,7 +76,7 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
     earlier = known["source"].to_list()
     chosen: RunFile | None = None
     faults: list[tuple[Path, str]] = []
-    for path in sorted(paths, key=lambda p: (str(p) not in earlier, p)):
+    for path in sorted(paths, key=lambda p: (_spelled(p) not in earlier, p)):
         try:
             if chosen is None:
                 chosen = read_run_file(path, settings)
@@ -119,12 +119,21 @@ def reject_unknown_names(paths: Iterable[Path], lake: Lake) -> list[str]:
     return known
 
 
-def forget_absent(lake: Lake) -> pl.DataFrame:
-    """Drop rejections of files that are gone, and return the rest: the table `rejected_files`."""
+def forget_absent(lake: Lake, present: Iterable[Path] = ()) -> pl.DataFrame:
+    """Drop rejections of files that are gone, and return the rest: the table `rejected_files`.
+
+    Parameters
+    ----------
+    lake : Lake
+        Where the rejections are.
+    present : iterable of Path
+        Files that are known to be there, under names that the table may not be able to spell.
+    """
+    there = {_entry(path) for path in present}
     rows = [REJECTED_FILES.empty()]
     for entry in lake.keys("rejected_files"):
         row = lake.read("rejected_files", entry)
-        if Path(str(row["path"][0])).exists():
+        if entry in there or Path(str(row["path"][0])).exists():
             rows.append(row)
         else:
             lake.drop("rejected_files", entry)
@@ -135,13 +144,20 @@ def _entry(path: Path) -> str:
     return fingerprint(str(path))
 
 
+def _spelled(name: object) -> str:
+    """A name as text; bytes that are no UTF-8, which a file's name may hold, as escapes."""
+    return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _accept(path: Path, lake: Lake) -> None:
     lake.drop("rejected_files", _entry(path))
 
 
 def _reject(path: Path, key: str, fault: str, lake: Lake) -> None:
     now = datetime.now(UTC).replace(tzinfo=None)
-    row = pl.DataFrame([(str(path), key, fault, now)], schema=REJECTED_FILES.schema, orient="row")
+    row = pl.DataFrame(
+        [(_spelled(path), _spelled(key), _spelled(fault), now)], schema=REJECTED_FILES.schema, orient="row"
+    )
     lake.write(row, "rejected_files", _entry(path))
 
 
@@ -186,7 +202,7 @@ def _accepted_row(run: RunFile) -> pl.DataFrame:
         "interval_s": run.interval_s,
         "bytes": run.bytes,
         "sha256": run.sha256,
-        "source": str(run.path),
+        "source": _spelled(run.path),
         "status": "accepted",
         "reason": None,
     }
@@ -195,5 +211,5 @@ def _accepted_row(run: RunFile) -> pl.DataFrame:
 
 def _rejected_row(key: str, path: Path, fault: str) -> pl.DataFrame:
     row = dict.fromkeys(RUN_FILES.schema.names())
-    row |= {"run_key": key, "source": str(path), "status": "rejected", "reason": fault}
+    row |= {"run_key": key, "source": _spelled(path), "status": "rejected", "reason": fault}
     return pl.DataFrame([row], schema=RUN_FILES.schema)

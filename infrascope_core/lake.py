@@ -7,6 +7,7 @@ recognised without reading it. No step opens the DuckDB file for writing (DESIGN
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tempfile
@@ -27,7 +28,7 @@ _ROWS_PER_GROUP = 122_880
 
 def fingerprint(*parts: str) -> str:
     """Short hash of what a product is made from; sensitive to order and to where parts begin and end."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ class Lake:
         """Read a product; a table of the contract that was never written is empty."""
         path = self.path(table, run_key)
         if table in TABLES and not path.exists():
-            return TABLES[table].empty()
+            empty = TABLES[table].empty()
+            return empty.select(columns) if columns else empty
         return pl.read_parquet(path, columns=columns, use_statistics=False, glob=False)
 
     def has(self, table: str, run_key: str | None = None) -> bool:

@@ -89,8 +89,9 @@ class Pipeline:
 
     def review_rejections(self) -> pl.DataFrame:
         """Reject files with unknown names, forget files that are gone; returns `rejected_files`."""
-        reject_unknown_names((path for paths in self.find().values() for path in paths), self.lake)
-        return forget_absent(self.lake)
+        present = [path for paths in self.find().values() for path in paths]
+        reject_unknown_names(present, self.lake)
+        return forget_absent(self.lake, present)
 
     def rejected_files(self) -> pl.DataFrame:
         """The table `rejected_files` as it stands."""

@@ -66,7 +66,7 @@ def _of_host(telemetry: pl.DataFrame) -> pl.DataFrame:
     return facts.with_columns(
         verdict=pl.when(pl.col("subsystem") == SAMPLING)
         .then(pl.when(pl.col("missing") > 0).then(pl.lit("gaps")).otherwise(pl.lit("regular")))
-        .when(pl.col("missing") == samples)
+        .when(pl.col("missing") + pl.col("infinite") == samples)
         .then(pl.lit("missing"))
         .when(pl.col("zeros") + pl.col("missing") == samples)
         .then(pl.lit("zero"))

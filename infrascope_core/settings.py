@@ -104,10 +104,11 @@ def load_settings(path: str | Path | None) -> Settings:
     if path is None:
         return Settings()
     try:
-        return Settings.model_validate(yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {})
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return Settings.model_validate({} if content is None else content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise SettingsError(f"{path}: {where}: {first['msg']}") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise SettingsError(f"{path}: no readable YAML ({str(error).splitlines()[0]})") from None

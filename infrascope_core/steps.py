@@ -19,7 +19,7 @@ from infrascope_core.models import baseline_of, fitted_rows
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.run_file.columns import subsystem
 from infrascope_core.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, METRIC_CATALOG, THRESHOLDS
-from infrascope_core.telemetry import KEY_COLUMNS
+from infrascope_core.telemetry import KEY_COLUMNS, metric_names, split_hosts
 from infrascope_core.windows import group_windows
 
 
@@ -125,9 +125,12 @@ def _anomaly_reasons(pipeline: Pipeline, key: str) -> pl.DataFrame:
 
 
 def _metrics_by_host(pipeline: Pipeline, key: str) -> list[tuple[str, list[str]]]:
+    hosts = pipeline.lake.read("telemetry", key, ["host"])["host"]
+    if hosts.n_unique() > 1:
+        parts = split_hosts(pipeline.lake.read("telemetry", key))
+        return [(str(part["host"][0]), metric_names(part)) for part in parts]
     metrics = [name for name in pipeline.lake.columns("telemetry", key) if name not in KEY_COLUMNS]
-    hosts = pipeline.lake.read("telemetry", key, ["host"])["host"].unique().sort()
-    return [(str(host), metrics) for host in hosts]
+    return [(str(host), metrics) for host in hosts.head(1)]
 
 
 def _excluded(pipeline: Pipeline, key: str) -> frozenset[str]:

@@ -17,10 +17,18 @@ def metric_names(telemetry: pl.DataFrame) -> list[str]:
 
 
 def split_hosts(telemetry: pl.DataFrame) -> list[pl.DataFrame]:
-    """One frame per host, in the frame's order; slices, not copies."""
+    """One frame per host, in the frame's order; slices, not copies.
+
+    Where several hosts lie in one frame, each has columns for the other's metrics. A column without a value on this
+    host and with one on another is not this host's; one without any value is everybody's.
+    """
     if not telemetry.height:
         return []
-    one_host = telemetry["host"][0] == telemetry["host"][-1]
-    starts = [0] if one_host else (telemetry["sample"] == 0).arg_true().to_list()
+    if telemetry["host"][0] == telemetry["host"][-1]:
+        return [telemetry]
+    starts = (telemetry["sample"] == 0).arg_true().to_list()
     ends = [*starts[1:], telemetry.height]
-    return [telemetry.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
+    parts = [telemetry.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
+    silent = [{column.name for column in part if column.null_count() == part.height} for part in parts]
+    nobody = set.intersection(*silent)
+    return [part.drop(names - nobody) for part, names in zip(parts, silent, strict=True)]

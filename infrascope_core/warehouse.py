@@ -88,6 +88,8 @@ def publish(lake: Lake, target: Path, connect: Connect = duckdb.connect) -> Path
         with connect(str(aside)) as con:
             for table in TABLES.values():
                 _show(con, table, lake)
+        # a log that somebody left beside the old file would be taken for the new one's
+        target.with_name(target.name + ".wal").unlink(missing_ok=True)
         aside.replace(target)
     return target
 

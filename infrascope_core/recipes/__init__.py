@@ -41,7 +41,7 @@ class MetricGroup(_Strict):
         for pattern in patterns:
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"the pattern {pattern!r} is no regular expression ({error})") from None
         return patterns
 
@@ -81,6 +81,14 @@ class Recipe(_Strict):
     quantiles: tuple[float, float]
     groups: tuple[MetricGroup, ...] = Field(min_length=1)
 
+    @field_validator("quantiles")
+    @classmethod
+    def _ordered(cls, quantiles: tuple[float, float]) -> tuple[float, float]:
+        lower, upper = quantiles
+        if not 0 < lower < upper < 1:
+            raise ValueError(f"expected 0 < lower < upper < 1, found {lower} and {upper}")
+        return quantiles
+
     @field_validator("groups")
     @classmethod
     def _distinct(cls, groups: tuple[MetricGroup, ...]) -> tuple[MetricGroup, ...]:
@@ -115,5 +123,5 @@ def load_recipe(name_or_path: str) -> Recipe:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise RecipeError(f"{name_or_path}: {where}: {first['msg']}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    except (yaml.YAMLError, ValueError, OSError, RecursionError) as error:
         raise RecipeError(f"{name_or_path}: no readable YAML ({str(error).splitlines()[0]})") from None

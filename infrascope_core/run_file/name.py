@@ -92,7 +92,7 @@ def parse_run_name(path: Path) -> RunName:
         The name does not follow the grammar, or the phase cannot be told.
     """
     key = run_key(path)
-    match = _NAME.fullmatch(key) if len(key) <= _MAX_LENGTH else None
+    match = _NAME.fullmatch(key) if len(key) <= _MAX_LENGTH and ".." not in key else None
     if match is None:
         raise RunFileError(path, f"unknown file name; {_EXPECTED}")
     try:

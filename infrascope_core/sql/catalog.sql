@@ -28,10 +28,10 @@ pooled AS (
         min(unit) AS unit,
         min(subsystem) AS subsystem,
         count(DISTINCT run_key) AS runs,
-        avg(missing / samples) = 1 AS always_missing,
+        bool_and(n = 0) AS always_missing,
         bool_and(zeros + missing = samples) AS always_zero,
         -- constancy of a run: std/mean, 0 where the mean is 0, negative ratios counted as 0
-        avg(greatest(cv, 0) ORDER BY run_key, host) AS mean_cv,
+        avg(CASE WHEN cv < 0 THEN 0 ELSE cv END ORDER BY run_key, host) AS mean_cv,
         -- constancy of all samples together: within the runs and between them
         sqrt(
             (

@@ -13,4 +13,5 @@ SELECT
     metric_group || '_' || level AS item
 FROM group_windows
 JOIN thresholds USING (metric_group)
+WHERE value IS NOT NULL
 ORDER BY host, "window", metric_group
