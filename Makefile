@@ -43,7 +43,7 @@ docs: $(READY)   ## write docs/tables.md anew from the table contract
 	@$(BIN)/python -c 'from infrascope_core.tables import as_markdown; print(as_markdown(), end="")' > docs/tables.md
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
-	$(BIN)/pytest -q tests/dagster/test_snapshot.py --snapshot-update
+	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update
 
 clean:           ## remove what the project made (not the run files)
 	rm -rf $(VENV) .dagster data/lake data/models data/warehouse.duckdb .pytest_cache .mypy_cache .ruff_cache

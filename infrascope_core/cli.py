@@ -30,12 +30,9 @@ from rich.table import Table
 from rich.text import Text
 
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.settings import Settings, load_settings
 from infrascope_core.summary import Summary, summarize
-
-OnProduct = Callable[[str, int, int], None]
-"""Told (table, done, total) while products are made."""
 
 Materialize = Callable[[Pipeline, bool, OnProduct], None]
 """Brings everything below a pipeline's data folder up to date: (pipeline, refit, on_product)."""
@@ -87,22 +84,19 @@ def build_app(materialize: Materialize) -> typer.Typer:
         """
         with _one_sentence(debug):
             pipeline = Pipeline(data, _settings(settings, recipe), tuple(paths))
-            pipeline.check()
             _bring_up_to_date(pipeline, refit, materialize)
-            summary = summarize(pipeline)
-            _show(summary)
-            if not summary.accepted:
+            _show(summarize(pipeline))
+            used, rejected = pipeline.outcome()
+            if not used:
                 raise InfraScopeError("no run could be used")
-            if strict and summary.rejected.height:
-                raise InfraScopeError(f"{summary.rejected.height} files were rejected, and --strict was given")
+            if strict and rejected:
+                raise InfraScopeError(f"{rejected} files were rejected, and --strict was given")
 
     @app.command()
     def summary(data: _DATA = Path("data"), debug: _DEBUG = False) -> None:
         """Show again what the last `run` found."""
         with _one_sentence(debug):
-            if not (data / "lake").is_dir():
-                raise InfraScopeError(f"{data}: holds no lake yet; try `infrascope run PATH --data {data}`")
-            _show(summarize(Pipeline(data)))
+            _show(summarize(Pipeline.as_last_run(data)))
 
     @app.command()
     def collect(
@@ -294,7 +288,8 @@ def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
         head = Text(f" {number:>2}. ")
         head.append(str(episode["subsystem"]), style="bold red")
         start, end = (f"{episode[name]:%H:%M:%S}" for name in ("start_ts", "end_ts"))
-        head.append(f"  {_printable(episode['run_key'])}  {start} to {end}")
+        on_host = "" if episode["run_key"].endswith(episode["host"]) else f" on {episode['host']}"
+        head.append(f"  {_printable(episode['run_key'] + on_host)}  {start} to {end}")
         head.append(label, style="green")
         console.print(head, soft_wrap=True)
         agreed = ", ".join(episode["detectors"])

@@ -14,6 +14,8 @@ from infrascope_core.recipes import Recipe
 from infrascope_core.tables import BASKETS, THRESHOLDS
 from infrascope_core.warehouse import Relation, run_sql
 
+CODE_VERSION = "1"
+"""Raise it when thresholds fitted on the same values would differ."""
 _MODE_MASS = 1 / 3
 """A value that holds more than this share of a group's mass becomes a level of its own (DESIGN section 4)."""
 _LEVEL_MASS = 0.01

@@ -150,20 +150,22 @@ def _features(x: Array) -> Array:
         autocorrelation = np.where(variance <= _VARIANCE_IS_ZERO, np.nan, lagged / ((n - 1) * variance))
         time = np.arange(n) - (n - 1) / 2
         slope = np.einsum("...i,i", d, time) / (time @ time)
-    return np.stack(
-        [
-            mean,
-            variance,
-            np.sqrt(variance),
-            np.where(constant, np.nan, skewness),
-            np.where(constant, np.nan, kurtosis),
-            low,
-            high,
-            np.median(x, axis=-1),
-            autocorrelation,
-            slope,
-        ]
-    )
+        features = np.stack(
+            [
+                mean,
+                variance,
+                np.sqrt(variance),
+                np.where(constant, np.nan, skewness),
+                np.where(constant, np.nan, kurtosis),
+                low,
+                high,
+                np.median(x, axis=-1),
+                autocorrelation,
+                slope,
+            ]
+        )
+    # what overflowed is not known
+    return np.where(np.isfinite(features), features, np.nan)
 
 
 def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> tuple[pl.DataFrame, Array]:

@@ -50,6 +50,13 @@ def offer(paths: Sequence[Path], settings: ReaderSettings) -> str:
     return fingerprint(*parts)
 
 
+def claimants(key: str, paths: Sequence[Path], lake: Lake) -> list[Path]:
+    """All files that claim a run key: those found now, and the one it was made from, if that still lies elsewhere."""
+    known = lake.read_cached("run_files", key).filter(status="accepted")["source"]
+    found = {_spelled(path) for path in paths}
+    return [*paths, *(Path(source) for source in known if source not in found and Path(source).exists())]
+
+
 def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings) -> Ingested:
     """Ingest the run file of one key.
 
@@ -72,6 +79,7 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
     if not paths and "accepted" in known["status"]:
         # the file was put away after it was read: what was made of it stays
         return Ingested(known, lake.read("faults", key))
+    paths = claimants(key, paths, lake)
     offered = offer(paths, settings)
     earlier = known["source"].to_list()
     chosen: RunFile | None = None
@@ -108,15 +116,13 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
     return Ingested(row, labels)
 
 
-def reject_unknown_names(paths: Iterable[Path], lake: Lake) -> list[str]:
-    """Reject the files whose names follow no grammar; returns the other run keys, in the order given."""
-    known = []
+def reject_unknown_names(paths: Iterable[Path], lake: Lake) -> None:
+    """Reject the files whose names follow no grammar."""
     for path in paths:
         try:
-            known.append(parse_run_name(path).run_key)
+            parse_run_name(path)
         except RunFileError as error:
             _reject(path, run_key(path), error.fault, lake)
-    return known
 
 
 def forget_absent(lake: Lake, present: Iterable[Path] = ()) -> pl.DataFrame:

@@ -10,9 +10,12 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -22,8 +25,14 @@ from infrascope_core.tables import TABLES
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _FINGERPRINT = "infrascope.fingerprint"
+_ABANDONED_S = 3600
 _ROWS_PER_GROUP = 122_880
 """DuckDB's own row-group size: readers of the lake are mostly DuckDB."""
+
+
+@lru_cache(maxsize=8_192)
+def _remembered(path: Path, _changed_ns: int, _inode: int) -> pl.DataFrame:
+    return pl.read_parquet(path, use_statistics=False, glob=False)
 
 
 def fingerprint(*parts: str) -> str:
@@ -69,9 +78,19 @@ class Lake:
             )
             Path(aside).chmod(0o644)
             Path(aside).replace(target)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            free = shutil.disk_usage(target.parent).free
+            said = str(error).splitlines()[0]
+            raise InfraScopeError(f"{target}: cannot be written, with {free:,} bytes free there ({said})") from error
         finally:
             Path(aside).unlink(missing_ok=True)
         return target
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed have left behind, an hour ago or earlier."""
+        for leftover in [*self.root.glob(".*.tmp"), *self.root.glob("*/.*.tmp")]:
+            if leftover.stat().st_mtime < time.time() - _ABANDONED_S:
+                leftover.unlink(missing_ok=True)
 
     def read(self, table: str, run_key: str | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Read a product; a table of the contract that was never written is empty."""
@@ -80,6 +99,14 @@ class Lake:
             empty = TABLES[table].empty()
             return empty.select(columns) if columns else empty
         return pl.read_parquet(path, columns=columns, use_statistics=False, glob=False)
+
+    def read_cached(self, table: str, run_key: str | None = None) -> pl.DataFrame:
+        """The same, remembered until the file changes: for small products that many steps look at."""
+        path = self.path(table, run_key)
+        if not path.exists():
+            return self.read(table, run_key)
+        stat = path.stat()
+        return _remembered(path, stat.st_mtime_ns, stat.st_ino)
 
     def has(self, table: str, run_key: str | None = None) -> bool:
         """Whether the product exists."""

@@ -22,6 +22,8 @@ from infrascope_core.lake import fingerprint
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.tables import BASELINES, METRIC_CATALOG, TABLES, THRESHOLDS
 
+_MODELS = "models"
+
 
 def fit_metric_catalog(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
     """Judge the metrics of platforms that were not judged yet; of all, on a refit."""
@@ -53,13 +55,17 @@ def _groups(window_files: Sequence[Path]) -> set[str]:
 def fit_baselines(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
     """Fit baselines of workloads that have none yet; of all, on a refit."""
     known = _fitted(pipeline, BASELINES.name, refit)
+    known = known.filter(pl.Series([(pipeline.data / file).is_file() for file in known["file"]], dtype=pl.Boolean))
     workload = ["platform", "phase", "workload"]
     rows = [known]
     unknown = pipeline.accepted().join(known, on=workload, how="anti").partition_by(workload, as_dict=True)
     for (platform, phase, name), runs in sorted(unknown.items()):
         row = _fit_baseline(pipeline, str(platform), str(phase), str(name), runs["run_key"].to_list())
         rows += [row] if row is not None else []
-    return _keep_fitted(pipeline, BASELINES.name, pl.concat(rows).sort(workload))
+    fitted = _keep_fitted(pipeline, BASELINES.name, pl.concat(rows).sort(workload))
+    for model in set((pipeline.data / _MODELS).glob("*.npz")) - {pipeline.data / file for file in fitted["file"]}:
+        model.unlink(missing_ok=True)
+    return fitted
 
 
 def _fit_baseline(pipeline: Pipeline, platform: str, phase: str, workload: str, keys: list[str]) -> pl.DataFrame | None:
@@ -75,9 +81,9 @@ def _fit_baseline(pipeline: Pipeline, platform: str, phase: str, workload: str, 
     fitted = baselines.fit_baseline(features, platform, phase, workload, pipeline.settings.detectors)
     if fitted is None:
         return None
-    file = Path("models", f"{platform}_{phase}_{workload}.npz")
+    # a name of its own per version: a fit that is cut off leaves the old model with the old row
+    file = Path(_MODELS, f"{platform}_{phase}_{workload}_{fitted.identity.version}.npz")
     fitted.save(pipeline.data / file)
-    _load.cache_clear()
     row = {
         "platform": platform,
         "phase": phase,
@@ -114,11 +120,11 @@ def _fitted_under(pipeline: Pipeline, table: str, platform: str) -> str:
     """
     settings, recipe = pipeline.settings, pipeline.recipe.model_dump_json()
     if table == METRIC_CATALOG.name:
-        return fingerprint(table, recipe)
-    catalog = pipeline.lake.read(METRIC_CATALOG.name)
+        return fingerprint(table, quality.CODE_VERSION, recipe)
+    catalog = pipeline.lake.read_cached(METRIC_CATALOG.name)
     excluded = "\n".join(sorted(curation.excluded_metrics(catalog, platform)))
     if table == THRESHOLDS.name:
-        return fingerprint(table, recipe, excluded, settings.windows.digest())
+        return fingerprint(table, discretization.CODE_VERSION, recipe, excluded, settings.windows.digest())
     return fingerprint(table, baselines.CODE_VERSION, excluded, settings.features.digest(), settings.detectors.digest())
 
 
@@ -133,7 +139,7 @@ def fitted_rows(pipeline: Pipeline, table: str, key: str) -> pl.DataFrame:
     if not pipeline.lake.has(table):
         raise NotFittedError(f"{table} is not fitted yet; materialize it before the products of {key}")
     run = pipeline.run_file(key)
-    fitted = pipeline.lake.read(table)
+    fitted = pipeline.lake.read_cached(table)
     concerns = [name for name in ("platform", "phase", "workload") if name in fitted.columns]
     return fitted.filter(pl.all_horizontal(pl.col(name) == run[name] for name in concerns))
 

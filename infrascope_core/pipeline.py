@@ -5,7 +5,8 @@ What belongs here: what every step over the folder needs. The steps are in `step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -14,13 +15,18 @@ from pathlib import Path
 import polars as pl
 
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.ingestion import Ingested, forget_absent, ingest, offer, reject_unknown_names
+from infrascope_core.ingestion import Ingested, claimants, forget_absent, ingest, offer, reject_unknown_names
 from infrascope_core.lake import Lake
 from infrascope_core.recipes import Recipe, load_recipe
 from infrascope_core.run_file.name import is_run_name
 from infrascope_core.run_file.sources import find_run_files
-from infrascope_core.settings import Settings
+from infrascope_core.settings import Settings, load_settings
 from infrascope_core.tables import REJECTED_FILES, RUN_FILES
+
+OnProduct = Callable[[str, int, int], None]
+"""Told (table, done, total) while products are made."""
+
+_SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,23 @@ class Pipeline:
     data: Path
     settings: Settings = field(default_factory=Settings)
     sources: tuple[Path, ...] = ()
+
+    @classmethod
+    def as_last_run(cls, data: Path) -> Pipeline:
+        """The pipeline over a data folder under the settings that it was last filled by.
+
+        Raises
+        ------
+        InfraScopeError
+            The folder was never filled.
+        """
+        if not (data / _SETTINGS).is_file():
+            raise InfraScopeError(f"{data}: holds no lake yet; try `infrascope run PATH --data {data}`")
+        return cls(data, load_settings(data / _SETTINGS))
+
+    def remember_settings(self) -> None:
+        """Leave the settings in the data folder, for who looks at it later."""
+        (self.data / _SETTINGS).write_text(self.settings.model_dump_json(indent=1), encoding="utf-8")
 
     @cached_property
     def lake(self) -> Lake:
@@ -60,12 +83,19 @@ class Pipeline:
         Raises
         ------
         InfraScopeError
-            The recipe cannot be used, or a source does not exist.
+            The recipe cannot be used, a source does not exist, or the data folder cannot be written.
         """
         _ = self.recipe
         for source in self.sources:
             if not source.exists():
                 raise InfraScopeError(f"{source}: no such file or folder")
+        try:
+            self.data.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.data):
+                pass
+        except OSError as error:
+            raise InfraScopeError(f"{self.data}: nothing can be written there ({error.strerror or error})") from None
+        self.lake.sweep()
 
     def find(self) -> dict[str, list[Path]]:
         """Run files below the sources by run key, those with unknown names included."""
@@ -74,7 +104,7 @@ class Pipeline:
     def offers(self) -> dict[str, str]:
         """Fingerprint by run key of the files below the sources, less those with unknown names."""
         return {
-            key: offer(paths, self.settings.reader)
+            key: offer(claimants(key, paths, self.lake), self.settings.reader)
             for key, paths in self.find().items()
             if any(map(is_run_name, paths))
         }
@@ -93,6 +123,14 @@ class Pipeline:
         reject_unknown_names(present, self.lake)
         return forget_absent(self.lake, present)
 
+    def outcome(self) -> tuple[int, int]:
+        """How many run keys below the sources are accepted, and how many files below them are rejected."""
+        found = self.find()
+        accepted = set(self.accepted()["run_key"]) & set(found)
+        folders = {path.parent for paths in found.values() for path in paths}
+        rejected = [path for path in map(Path, self.rejected_files()["path"]) if path.parent in folders]
+        return len(accepted), len(rejected)
+
     def rejected_files(self) -> pl.DataFrame:
         """The table `rejected_files` as it stands."""
         files = self.lake.files("rejected_files", self.lake.keys("rejected_files"))
@@ -106,7 +144,7 @@ class Pipeline:
         InfraScopeError
             The run is unknown or was rejected.
         """
-        row = self.lake.read("run_files", key)
+        row = self.lake.read_cached("run_files", key)
         if row.is_empty() or row["status"][0] != "accepted":
             raise InfraScopeError(f"{key}: no accepted run file of that name")
         return row.row(0, named=True)
@@ -128,6 +166,13 @@ class Pipeline:
 
     def window_length(self, key: str) -> timedelta:
         """Length of a run's feature windows."""
+        return self._lasts(key, self.settings.features.samples)
+
+    def stride(self, key: str) -> timedelta:
+        """Time from one feature window of a run to the next."""
+        return self._lasts(key, self.settings.features.stride)
+
+    def _lasts(self, key: str, samples: int) -> timedelta:
         interval = self.run_file(key)["interval_s"]
         assert interval is None or isinstance(interval, float)
-        return timedelta(seconds=self.settings.features.samples * (interval or 0.0))
+        return timedelta(seconds=samples * (interval or 0.0))

@@ -16,6 +16,8 @@ from infrascope_core.warehouse import run_sql
 
 INTERVAL = "interval[s]"
 """Pseudo-metric for the time between samples: `zeros` counts repeated timestamps, `missing` lost samples."""
+CODE_VERSION = "1"
+"""Raise it when a catalogue of the same runs would differ."""
 SAMPLING = "Sampling"
 """Subsystem of the pseudo-metric, which is no hardware's."""
 _GAP = 1.5

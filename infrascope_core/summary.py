@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -84,7 +85,7 @@ def summarize(pipeline: Pipeline, rules: int = 6, episodes: int = 8) -> Summary:
 
 
 def worst_episodes(pipeline: Pipeline, keys: list[str], limit: int) -> pl.DataFrame:
-    """The most abnormal episodes of the given runs, with the labelled faults that overlap each.
+    """The most abnormal episodes of the given runs, with the labelled faults that share a stride of their time.
 
     Returns
     -------
@@ -98,16 +99,17 @@ def worst_episodes(pipeline: Pipeline, keys: list[str], limit: int) -> pl.DataFr
             pipeline.lake.read("anomaly_reasons", key),
             pipeline.window_length(key),
         ).head(_EPISODES_PER_RUN)
-        parts.append(_with_faults(found, pipeline.lake.read("faults", key)))
+        parts.append(_with_faults(found, pipeline.lake.read("faults", key), pipeline.stride(key)))
     if not parts:
         return pl.DataFrame(schema={**EPISODES, "fault": pl.String})
     order = ["agreement", "severity", "run_key", "first_window"]
     return pl.concat(parts).sort(order, descending=[True, True, False, False]).head(limit)
 
 
-def _with_faults(found: pl.DataFrame, faults: pl.DataFrame) -> pl.DataFrame:
-    names = [
-        ", ".join(faults.filter((pl.col("start") <= end) & (pl.col("end") >= start))["fault"])
-        for start, end in found.select("start_ts", "end_ts").iter_rows()
-    ]
+def _with_faults(found: pl.DataFrame, faults: pl.DataFrame, least: timedelta) -> pl.DataFrame:
+    names = []
+    for start, end in found.select("start_ts", "end_ts").iter_rows():
+        shared = pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start))
+        known = pl.min_horizontal(pl.lit(least), pl.col("end") - pl.col("start"))
+        names.append(", ".join(faults.filter(shared >= known)["fault"]))
     return found.with_columns(fault=pl.Series(names, dtype=pl.String))

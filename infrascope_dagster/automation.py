@@ -53,9 +53,15 @@ MINE = (
 ).with_label("mined: on the clock, if inputs changed")
 
 REVIEW = (
-    (_CHANGED_SINCE | Condition.any_deps_match(Condition.execution_failed().newly_true()).since(_HANDLED) | _NEVER_MADE)
+    (
+        _CHANGED_SINCE
+        | _NEVER_MADE
+        | Condition.any_deps_match(Condition.execution_failed().newly_true()).since(_HANDLED)
+        # a file with an unknown name is no partition and makes no event
+        | Condition.cron_tick_passed(MINING_CRON)
+    )
     & _AT_REST
-).with_label("after every ingest run, failed ones too")
+).with_label("after every ingest run, failed ones too, and on the clock")
 
 ON_THE_HOUR = Condition.cron_tick_passed("0 * * * *").with_label("every hour")
 

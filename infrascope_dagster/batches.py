@@ -19,7 +19,7 @@ def each_key(
     Returns
     -------
     tuple
-        Keys that went well, and the reason by key for those that did not (an `InfraScopeError`).
+        Keys that went well, and the reason by key for those that did not.
     """
     keys = context.partition_keys
     good, bad = [], {}
@@ -29,6 +29,9 @@ def each_key(
             work(key)
         except InfraScopeError as error:
             bad[key] = str(error)
+        except Exception as error:
+            context.log.exception(f"{table} of {key}")
+            bad[key] = f"unexpected {type(error).__name__}: {error}"
         else:
             good.append(key)
         tell(table, done, len(keys))

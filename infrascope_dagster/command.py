@@ -1,7 +1,7 @@
 """The entry point of `infrascope`: the core's command line, given the Dagster graph to materialize."""
 
-from infrascope_core.cli import OnProduct, build_app
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.cli import build_app
+from infrascope_core.pipeline import OnProduct, Pipeline
 
 
 def _materialize(pipeline: Pipeline, refit: bool, on_product: OnProduct) -> None:

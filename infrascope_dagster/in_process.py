@@ -4,24 +4,29 @@ Per-run and pooled assets alternate, and one Dagster run cannot hold both for a 
 is materialized in stages, each of them one run (or one a batch) of the same assets that the UI shows.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Self
 
 import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.mining import is_mined
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.steps import is_current
 from infrascope_dagster import resources
 from infrascope_dagster.defs.fleet.assets import FLEET
 from infrascope_dagster.defs.runs.ingest import ingest, source_files
 from infrascope_dagster.defs.runs.products import PRODUCTS
 from infrascope_dagster.partitions import INGEST_BATCH, PRODUCT_BATCH, RUN_FILES_NAME, range_tags, stretches
-from infrascope_dagster.progress import OnProduct, listening
+from infrascope_dagster.progress import listening
 
 ASSETS = [source_files, ingest, *PRODUCTS, *FLEET]
 
+_INTERRUPTIONS = {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}
+_CLASS_NAME = re.compile(r"^[\w.]+\.\w+: ")
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -44,13 +49,20 @@ def bring_up_to_date(
     Raises
     ------
     InfraScopeError
-        A step failed for another reason than a bad run file.
+        The arguments cannot be used, or a step failed for another reason than a bad run file.
+    KeyboardInterrupt
+        The run was interrupted; what was made until then stays.
     """
+    pipeline.check()
     with dg.DagsterInstance.ephemeral() if instance is None else nullcontext(instance) as recorder:
         stages = _Stages(pipeline, recorder, on_product)
+        pipeline.remember_settings()
         offers = pipeline.offers()
         new = [key for key, offered in offers.items() if not pipeline.is_ingested(key, offered)]
         stages.per_run(["run_files", "telemetry", "faults"], new, INGEST_BATCH, tolerate=True)
+        lost = [key for key in new if not pipeline.is_ingested(key, offers[key])]
+        if lost:
+            raise InfraScopeError(f"{len(lost)} run files could neither be read nor rejected, the first is {lost[0]}")
         stages.fleet(["rejected_files"])
         keys = pipeline.accepted()["run_key"].to_list()
         stages.products(["quality_metrics"], keys)
@@ -110,15 +122,33 @@ class _Stages:
             run_config=_QUIET | config,
             raise_on_error=False,
         )
-        if not result.success and not tolerate:
-            raise InfraScopeError(_first_failure(result.all_events))
+        if result.success:
+            return
+        failure = _Failure.first(result.all_events)
+        if failure.interrupted:
+            raise KeyboardInterrupt
+        if not tolerate:
+            raise InfraScopeError(f"{failure.step} failed: {failure.reason}")
 
 
-def _first_failure(events: Iterable[dg.DagsterEvent]) -> str:
-    for event in events:
-        if event.is_step_failure:
-            error = event.step_failure_data.error
-            cause = error.cause if error and error.cause else error
-            said = cause.message.strip().splitlines()[0] if cause else "no reason given"
-            return f"{event.step_key} failed: {said}"
-    return "the run failed before its first step"
+@dataclass(frozen=True)
+class _Failure:
+    """Why a run failed: its first failed step, in one line without class names."""
+
+    step: str
+    reason: str
+    interrupted: bool
+
+    @classmethod
+    def first(cls, events: Iterable[dg.DagsterEvent]) -> Self:
+        for event in events:
+            if event.is_step_failure:
+                error = event.step_failure_data.error
+                chain = [error]
+                while chain[-1] is not None:
+                    chain.append(chain[-1].cause)
+                errors = [link for link in chain if link is not None]
+                said = errors[-1].message.strip().splitlines()[0] if errors else "no reason given"
+                interrupted = any(link.cls_name in _INTERRUPTIONS for link in errors)
+                return cls(str(event.step_key), _CLASS_NAME.sub("", said), interrupted)
+        return cls("the run", "it ended before its first step", False)

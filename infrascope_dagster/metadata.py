@@ -9,6 +9,7 @@ import dagster as dg
 import matplotlib as mpl
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from matplotlib.figure import Figure
 
 from infrascope_core.tables import TABLES
@@ -26,7 +27,9 @@ def column_schema(table: str) -> dict[str, Any]:
 
 
 def preview(frame: pl.DataFrame) -> dg.MetadataValue:
-    """The first rows as a markdown table."""
+    """The first rows as a markdown table; names and contents of files are shown, not interpreted."""
+    frame = frame.head(PREVIEW_ROWS).with_columns(cs.by_dtype(pl.List(pl.String)).list.join(" + "))
+    frame = frame.with_columns(cs.string().str.replace_all(r"([\\`|<>!\[\]*_#])", r"\$1"))
     with pl.Config(
         tbl_formatting="ASCII_MARKDOWN",
         tbl_hide_column_data_types=True,
@@ -36,7 +39,7 @@ def preview(frame: pl.DataFrame) -> dg.MetadataValue:
         fmt_str_lengths=60,
         tbl_width_chars=10_000,
     ):
-        return dg.MetadataValue.md(str(frame.head(PREVIEW_ROWS)))
+        return dg.MetadataValue.md(str(frame))
 
 
 def picture(figure: Figure) -> dg.MetadataValue:

@@ -1,10 +1,10 @@
 """Telling a listener in the same process how far a batch is; without one, nothing happens."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-OnProduct = Callable[[str, int, int], None]
+from infrascope_core.pipeline import OnProduct
 
 _listener: ContextVar[OnProduct | None] = ContextVar("listener", default=None)
 

@@ -30,6 +30,7 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M:%S%.f"
 _TIME = "__time__"
 _SEPARATORS = {"\t": "tab", ",": "comma"}
 _SHOWN = 40
+_LONGEST_HEADER = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,10 @@ def _unpack(path: Path, packed: bytes, settings: ReaderSettings) -> bytes:
         return packed
     try:
         with gzip.open(path) as stream:
-            raw = stream.read(settings.max_bytes + 1)
+            head = stream.read(_LONGEST_HEADER)
+            if len(head) == _LONGEST_HEADER and b"\n" not in head:
+                raise RunFileError(path, f"not a table: its first line is longer than {_LONGEST_HEADER:,} bytes")
+            raw = head + stream.read(settings.max_bytes + 1 - len(head))
     except EOFError:
         raise RunFileError(path, "the gzip data ends early; the file is truncated") from None
     except (OSError, zlib.error):

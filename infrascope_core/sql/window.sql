@@ -33,22 +33,26 @@ reduced AS (
         over_metrics
     FROM per_metric AS p
     JOIN groups USING (metric_group)
+),
+windows AS (
+    SELECT
+        any_value(run_key) AS run_key,
+        host,
+        "window",
+        metric_group,
+        min(start_ts) AS start_ts,
+        CASE any_value(over_metrics)
+            WHEN 'median' THEN median(value)
+            WHEN 'mean' THEN avg(value)
+            WHEN 'sum' THEN sum(value)
+            WHEN 'max' THEN max(value)
+        END AS value,
+        sum(samples)::BIGINT AS samples,
+        count(value) AS metrics
+    FROM reduced
+    GROUP BY host, "window", metric_group
 )
-SELECT
-    any_value(run_key) AS run_key,
-    host,
-    "window",
-    metric_group,
-    min(start_ts) AS start_ts,
-    CASE any_value(over_metrics)
-        WHEN 'median' THEN median(value)
-        WHEN 'mean' THEN avg(value)
-        WHEN 'sum' THEN sum(value)
-        WHEN 'max' THEN max(value)
-    END AS value,
-    sum(samples)::BIGINT AS samples,
-    count(value) AS metrics
-FROM reduced
-GROUP BY host, "window", metric_group
-HAVING count(value) > 0
+SELECT *
+FROM windows
+WHERE isfinite(value)  -- neither nothing nor a sum that overflowed
 ORDER BY host, "window", metric_group
