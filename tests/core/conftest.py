@@ -38,3 +38,21 @@ def make_all():
         return pipeline
 
     return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """Escape what is no UTF-8 in a report.
+
+    Some tests use names of files that are none; an xdist worker cannot send them and would end the whole run.
+    """
+    report = yield
+    text = report.longreprtext
+    if (spelled := _escaped(text)) != text:
+        report.longrepr = spelled
+    report.sections = [(_escaped(title), _escaped(content)) for title, content in report.sections]
+    return report
+
+
+def _escaped(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -130,9 +130,6 @@ def test_two_hosts_keep_their_values_and_samples():
     assert table.select("host", "sample", "value").rows() == [("h1", 0, 1), ("h1", 1, 2), ("h2", 0, 3), ("h2", 1, None)]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="every host of a file is given the columns of all: the other's hide the fallback"
-)
 def test_a_host_that_lacks_the_preferred_metric_takes_the_fallback_though_another_has_it(tmp_path):
     """Two hosts in one file: h1 has turbostat, h2 only /proc/stat."""
     path = tmp_path / "train_MLPforImageClassification_Digits_2026-11-01T10-00-00_h1.txt"

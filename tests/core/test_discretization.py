@@ -49,7 +49,9 @@ def pooled(values: list[float]) -> Pooled:
         lower=series.quantile(0.33),
         upper=series.quantile(0.67),
         smallest=series.min(),
+        smallest_samples=int((series == series.min()).sum()),
         largest=series.max(),
+        largest_samples=int((series == series.max()).sum()),
         mode=mode,
         mode_samples=int(counts.max()),
         rest_median=rest.median() if len(rest) else None,
@@ -96,7 +98,14 @@ def platforms(runs) -> pl.DataFrame:
         ([1, 2, 5, 5, 5, 8, 9], "LLMMMHH", "mode_med"),
         ([5, 5, 5], "LLL", "mode_low"),
         ([5], "L", "mode_low"),
-        ([0, 0, 0, 7], "LLLM", "mode_low"),
+        ([0, 0, 0, 7], "LLLH", "mode_low"),
+        ([0, 0, 0, 0, 3, 9, 9, 9], "LLLLMHHH", "mode_both"),
+        ([0, 0, 0, 3, 9, 9, 9, 9], "LLLMHHHH", "mode_both"),
+        ([0, 0, 9, 9], "LLHH", "mode_both"),  # nothing lies between
+        ([0, 0, 0, 0, 0, 3, 9, 9, 9], "LLLLLMHHH", "mode_low"),  # a third is not more, but most of the rest
+        ([0, 0, 0, 3, 9, 9, 9, 9, 9], "LLLMHHHHH", "mode_high"),
+        ([0, 0, 0, 0, 5, 5, 5, 5, 9], "LLLLMMMMH", "mode_low"),  # two modes, but only one of them at an end
+        ([0, 5, 5, 5, 5, 9, 9, 9, 9], "LMMMMHHHH", "mode_med"),
         ([7, 9, 9, 9], "LHHH", "mode_high"),
         ([-1, -1, -1, -5, 0], "MMMLH", "mode_med"),
     ],
@@ -114,9 +123,6 @@ def test_plain_terciles_ignore_the_mode():
     assert levels(values) == "HHHHHHHHLM"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="cut() looks at one mode: of an idle and a saturated one, the larger is only MED"
-)
 @pytest.mark.parametrize(("idle", "full"), [(45, 45), (50, 40)])
 def test_two_values_of_more_than_a_third_each_are_levels_of_their_own(idle, full):
     """DESIGN section 4: LOW if it is the smallest, HIGH if the largest; a GPU that waits or works."""
@@ -145,10 +151,27 @@ def test_a_larger_value_never_has_a_lower_level(values, method):
 def test_the_mode_has_a_level_of_its_own(values):
     facts = pooled(values)
     low, high, method = cut(facts, "mode_aware")
-    own = {"mode_low": "LOW", "mode_high": "HIGH", "mode_med": "MED"}.get(method)
-    assert (own is None) == (facts.mode_samples <= len(values) / 3)
-    if own:
-        assert [level(v, low, high) == own for v in values] == [v == facts.mode for v in values]
+    third = len(values) / 3
+    assert (method == "terciles") == (facts.mode_samples <= third)
+    both = facts.smallest != facts.largest and min(facts.smallest_samples, facts.largest_samples) > third
+    assert (method == "mode_both") == both
+    own = {"mode_low": {"LOW"}, "mode_high": {"HIGH"}, "mode_med": {"MED"}, "mode_both": {"LOW", "HIGH"}}
+    alone = {facts.smallest: "LOW", facts.largest: "HIGH"} if both else {}
+    if method in own and not both:
+        alone = {facts.mode: next(iter(own[method]))}
+    for name in own.get(method, ()):
+        at = {value for value in values if level(value, low, high) == name}
+        assert at == {value for value, its in alone.items() if its == name}
+
+
+@settings(deadline=None)
+@given(VALUES)
+def test_both_ends_have_their_levels_wherever_a_mode_lies_at_one_of_them(values):
+    facts = pooled(values)
+    low, high, method = cut(facts, "mode_aware")
+    if method in {"mode_low", "mode_high", "mode_both"} and facts.smallest != facts.largest:
+        assert level(facts.smallest, low, high) == "LOW"
+        assert level(facts.largest, low, high) == "HIGH"
 
 
 # -- fit_thresholds
@@ -160,7 +183,7 @@ def test_the_table_of_a_tiny_fleet(fit):
     third = pytest.approx(1 / 3)
     assert table.drop("version").rows() == [
         ("cpu", "load", pytest.approx(2.65), pytest.approx(4.35), "terciles", 6, third, third, third, False),
-        ("gpu", "load", 0.0, 8.0, "mode_low", 4, 0.75, 0.25, 0.0, False),
+        ("gpu", "load", 0.0, pytest.approx(8.0, abs=1e-12), "mode_low", 4, 0.75, 0.0, 0.25, False),
     ]
     assert table["version"].null_count() == 2
 
@@ -219,10 +242,14 @@ def test_nothing_to_fit(tmp_path):
     assert fit_thresholds([], files, platforms(["s"]), recipe(), ["load"]).equals(THRESHOLDS.empty())
 
 
-@pytest.mark.parametrize(("population", "low", "high"), [("windows", 2.66, 3.34), ("samples", 23.1, 46.9)])
-def test_the_recipe_says_which_values_are_the_population(tmp_path, population, low, high):
+@pytest.mark.parametrize(
+    ("population", "low", "high", "facts"),
+    [("windows", 2.66, 3.34, (2, 0.5, 0.0, 0.5, False)), ("samples", 23.1, 46.9, (3, 1.0, 0.0, 0.0, True))],
+)
+def test_the_recipe_says_which_values_are_the_population(tmp_path, population, low, high, facts):
+    """The shares are those of windows, whatever the population: baskets are made of windows."""
     windows([2, 4], "r").write_parquet(tmp_path / "windows.parquet")
-    samples = [("r", "h", "load", "m", i, START, v) for i, v in enumerate([0.0, None, 70.0])]
+    samples = [("r", "h", "load", "m", i, START, v) for i, v in enumerate([0.0, None, 35.0, 70.0])]
     pl.DataFrame(samples, schema=CURATED_METRICS.schema, orient="row").write_parquet(tmp_path / "curated.parquet")
     table = fit_thresholds(
         [tmp_path / "curated.parquet"],
@@ -232,6 +259,7 @@ def test_the_recipe_says_which_values_are_the_population(tmp_path, population, l
         {"load"},
     )
     assert table.select("low", "high").row(0) == pytest.approx((low, high))
+    assert table.select("samples", "low_share", "med_share", "high_share", "degenerate").row(0) == facts
 
 
 def test_the_order_of_runs_and_of_files_does_not_matter(fit, tmp_path):

@@ -106,12 +106,9 @@ def test_infinities_alone_have_no_statistics(values):
     assert (found["mean"], found["std"], found["min"], found["max"]) == (None, None, None, None)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a metric without one finite value is `usable`: infinities count as values there"
-)
 @pytest.mark.parametrize("values", [[INF, INF], [INF, -INF, None]])
-def test_a_metric_without_a_finite_value_is_not_usable(values):
-    assert facts(telemetry(a=values))["verdict"] != "usable"
+def test_a_metric_without_a_finite_value_is_missing(values):
+    assert facts(telemetry(a=values))["verdict"] == "missing"
 
 
 VALUE = st.one_of(
@@ -151,12 +148,21 @@ def test_two_hosts_stacked_are_judged_each_for_itself():
     assert table.select("host", "metric", "samples", "missing", "mean", "verdict").rows() == [
         ("h1", "a", 3, 0, 2.0, "usable"),
         ("h1", "b", 3, 0, 0.0, "zero"),
-        ("h1", "c", 3, 3, None, "missing"),
         ("h2", "a", 3, 0, 7.0, "constant"),
-        ("h2", "b", 3, 3, None, "missing"),
         ("h2", "c", 3, 1, 2.0, "usable"),
     ]
     assert quality_metrics(stacked).filter(pl.col("metric") == "interval[s]")["host"].to_list() == ["h1", "h2"]
+
+
+def test_what_no_host_has_a_value_of_is_missing_on_each():
+    nothing = [None, None]
+    stacked = pl.concat([telemetry(host="h1", a=[1, 2], b=nothing), telemetry(host="h2", a=nothing, b=nothing)])
+    table = quality_metrics(stacked).filter(pl.col("metric") != "interval[s]")
+    assert table.select("host", "metric", "verdict").rows() == [
+        ("h1", "a", "usable"),
+        ("h1", "b", "missing"),
+        ("h2", "b", "missing"),
+    ]
 
 
 def test_no_samples_and_no_metrics():
@@ -246,6 +252,15 @@ def test_once_is_enough_not_to_be_always(catalog):
     assert status(table) == {"missing": "usable", "zero": "usable"}
 
 
+def test_a_metric_without_a_finite_value_in_any_run_is_always_missing(catalog):
+    frames = [telemetry("r1", a=[INF, None], b=[INF, 0]), telemetry("r2", a=[-INF, INF], b=[INF, INF])]
+    for recipe, names in ((DEFAULT, ["a", "b"]), (EXACT, ["a.h", "b.h"])):
+        table = catalog(recipe, *frames)
+        assert table["metric"].to_list() == names
+        assert table["status"][0] == "always_missing"
+        assert table["status"][1] != "always_missing"
+
+
 def test_platforms_are_judged_apart_and_runs_that_were_not_asked_for_not_at_all(catalog, tmp_path):
     table = catalog(DEFAULT, telemetry("r1", a=[0, 0]), telemetry("gpu1", a=[1, 2]))
     assert table.select("platform", "metric", "status", "runs").rows() == [
@@ -326,9 +341,6 @@ def test_mean_cv_is_the_mean_over_files(catalog):
         assert status(catalog(recipe, *frames)) == {"a.h": expected}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="catalog.sql: greatest(NULL, 0) is 0 in DuckDB, so a file without a ratio counts"
-)
 @pytest.mark.parametrize("without", [[None, None, None], [101.0, None, None]])
 def test_a_file_without_a_ratio_does_not_count_towards_constancy(catalog, without):
     """As numpy's nanmean in the notebook: missing is missing, it never becomes 0."""

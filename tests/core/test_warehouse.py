@@ -217,7 +217,6 @@ def test_whoever_has_the_old_file_open_keeps_it(tmp_path, lake, mode):
             assert con.execute("SELECT low FROM thresholds").fetchall() == [(2.0,)]
 
 
-@pytest.mark.xfail(strict=True, reason="the old file's .wal lies beside the new file, which then cannot be opened")
 def test_someone_who_writes_into_the_old_file_does_not_spoil_the_new_one(tmp_path, lake):
     target = publish(lake, tmp_path / "warehouse.duckdb")
     with someone_has_open(target, "write"):
