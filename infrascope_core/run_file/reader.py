@@ -113,10 +113,10 @@ def _unpack(path: Path, packed: bytes, settings: ReaderSettings) -> bytes:
         return packed
     try:
         with gzip.open(path) as stream:
-            head = stream.read(_LONGEST_HEADER)
-            if len(head) == _LONGEST_HEADER and b"\n" not in head:
+            raw = stream.read(min(_LONGEST_HEADER, settings.max_bytes + 1))
+            if len(raw) == _LONGEST_HEADER and b"\n" not in raw:
                 raise RunFileError(path, f"not a table: its first line is longer than {_LONGEST_HEADER:,} bytes")
-            raw = head + stream.read(settings.max_bytes + 1 - len(head))
+            raw += stream.read(settings.max_bytes + 1 - len(raw))
     except EOFError:
         raise RunFileError(path, "the gzip data ends early; the file is truncated") from None
     except (OSError, zlib.error):

@@ -145,9 +145,6 @@ def test_bad_gzip(tmp_path):
             read_run_file(path)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="a limit below the longest header makes read() a negative size"
-)
 @pytest.mark.parametrize("content", [b"0\n" * 2_500_000, b"0" * 2_000_000], ids=["lines", "one line"])
 def test_a_gzip_bomb_stops_at_the_limit(tmp_path, content):
     path = tmp_path / f"{NAME}.gz"
