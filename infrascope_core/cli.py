@@ -18,6 +18,7 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -246,10 +247,10 @@ def _show(summary: Summary) -> None:
         console.print(_table("Rejected files", summary.rejected, path="file", reason="why"))
     console.print(
         _table(
-            "Metrics by what the catalogue says of them",
+            "Metrics, used and excluded",
             summary.exclusions,
             platform="platform",
-            status="status",
+            status="because",
             metrics="metrics",
         )
     )
@@ -293,4 +294,4 @@ def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
         head.append(label, style="green")
         console.print(head, soft_wrap=True)
         agreed = ", ".join(episode["detectors"])
-        console.print(Text(f"     {_printable(episode['claim'])} Flagged by {agreed}."))
+        console.print(Padding(Text(f"{_printable(episode['claim'])} Flagged by {agreed}."), (0, 0, 0, 5)))

@@ -18,6 +18,8 @@ from scipy.stats import false_discovery_control, hypergeom
 from infrascope_core.settings import MiningSettings
 from infrascope_core.tables import ASSOCIATION_RULES
 
+IMPROVEMENT = 0.05
+"""Confidence that a longer antecedent must add to be worth reading (Bayardo et al. 1999, minimum improvement)."""
 SIGNIFICANT = 0.05
 """Largest q-value of a rule that is shown to people."""
 
@@ -115,7 +117,7 @@ def strongest(rules: pl.DataFrame, limit: int, cross_subsystem: bool = True) -> 
     -------
     polars.DataFrame
         The same columns. Significant (q < 0.05) rules of positive association (lift > 1) with one item on
-        the right, none of which a part of the antecedent explains as well, by falling leverage: lift
+        the right, all at least `IMPROVEMENT` better than a part of their antecedent, by falling leverage: lift
         favours the rare, support and confidence the trivially ubiquitous; leverage counts the baskets
         beyond chance. A pair of metric groups on opposite sides is shown once, so mirror images and
         variations of one rule do not crowd out the rest.
@@ -151,14 +153,14 @@ def strongest(rules: pl.DataFrame, limit: int, cross_subsystem: bool = True) -> 
 
 
 def _non_redundant(candidates: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
-    """Leave out rules for which a part of the antecedent alone gives at least the same confidence."""
+    """Leave out rules for which a part of the antecedent alone gives as much confidence, or almost."""
     known = rules.select("scope", "left", "right", part_confidence="confidence")
     longest = candidates.select(pl.col("antecedent").list.len().max()).item() or 0
     redundant = [
         candidates.filter(pl.col("antecedent").list.len() == size)
         .with_columns(part=pl.col("antecedent").list.gather(list(part)).list.join(_SEPARATOR))
         .join(known, left_on=["scope", "part", "right"], right_on=["scope", "left", "right"])
-        .filter(pl.col("part_confidence") >= pl.col("confidence"))
+        .filter(pl.col("part_confidence") > pl.col("confidence") - IMPROVEMENT)
         .select("scope", "left", "right")
         for size in range(2, longest + 1)
         for width in range(1, size)

@@ -65,7 +65,7 @@ def test_dropped_files_arrive_with_no_click(daemon):
     keys = [write_run(folder / "runs", second).stem for second in (1, 2)]
     bad = write_run(folder / "runs", 3)
     bad.write_text("nothing")
-    wait_for(lambda: all(lake.has("anomaly_reasons", key) for key in keys), 600)
+    wait_for(lambda: all(lake.has("anomaly_reasons", key) for key in keys), 900)
     wait_for(lambda: lake.keys("rejected_files"), 120)
     assert not lake.has("anomaly_reasons", bad.stem)
 
@@ -76,5 +76,5 @@ def test_dropped_files_arrive_with_no_click(daemon):
 
     models = {name: lake.read(name) for name in ("metric_catalog", "thresholds", "baselines")}
     late = [write_run(folder / "runs", 3).stem, write_run(folder / "runs", 4).stem]
-    wait_for(lambda: all(lake.has("anomaly_reasons", key) for key in late), 600)
+    wait_for(lambda: all(lake.has("anomaly_reasons", key) for key in late), 900)
     assert all(lake.read(name).equals(models[name]) for name in models)
