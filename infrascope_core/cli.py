@@ -17,7 +17,6 @@ import polars as pl
 import typer
 from rich import box
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.padding import Padding
 from rich.progress import (
     BarColumn,
@@ -41,10 +40,18 @@ Materialize = Callable[[Pipeline, bool, OnProduct], None]
 _DATA = Annotated[Path, typer.Option("--data", help="Folder for the lake, the models and the warehouse.")]
 _DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", hidden=False)]
 
-_EPILOG = (
-    "Run files are named PHASE_MODELforTASK_DATASET_START_HOST.txt (also .tsv, .csv, each also .gz) and hold "
-    "one row per sample. `infrascope collect` records them; `infrascope run` reads them."
-)
+_EPILOG = """\
+Run files are named PHASE_MODELforTASK_DATASET_START_HOST.txt (also .tsv, .csv, each also .gz) and hold one row per \
+sample. A file that cannot be read is rejected with one sentence and stops nothing.
+
+[bold]Record[/]   infrascope collect --out runs --model BERT --task TextClassification -- python train.py
+
+[bold]Look[/]     infrascope run runs
+
+[bold]Again[/]    infrascope run runs (only what is new); infrascope run runs --refit (every model anew)
+
+[bold]Further[/]  open data/warehouse.duckdb with any DuckDB client; docs/tables.md says what each table holds
+"""
 
 
 def build_app(materialize: Materialize) -> typer.Typer:
@@ -114,11 +121,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
         with _one_sentence(debug):
             from infrascope_core.collect.recorder import RecordingLostError, record  # noqa: PLC0415 - for a fast `--help`
 
-            logging.basicConfig(
-                level=logging.INFO,
-                format="%(message)s",
-                handlers=[RichHandler(console=Console(stderr=True), show_path=False, show_time=False)],
-            )
+            logging.basicConfig(level=logging.INFO, format="infrascope: %(message)s")
             out.mkdir(parents=True, exist_ok=True)
             try:
                 recording = record(
