@@ -74,3 +74,19 @@ def test_a_current_product_is_kept(location):
         assert event.asset_materialization.metadata["kept"].value == kept
         stamps.add(path.stat().st_mtime_ns)
     assert len(stamps) == 1
+
+
+def test_a_second_file_of_one_name_and_a_file_of_no_known_name(location):
+    """Neither is a partition of its own: the key stays green, and both files are listed."""
+    keys = [write_run(location.runs, second).stem for second in (1, 2, 3)]
+    second = write_run(location.runs / "zcopy", 2, samples=150)
+    (location.runs / "notes.txt").write_text("hello")
+    assert location.materialize(*INGEST, keys=keys).success
+    assert location.materialize("rejected_files").success
+    assert location.materialized("telemetry") == set(keys)
+    reasons = dict(location.pipeline.rejected_files().select("path", "reason").iter_rows())
+    assert set(reasons) == {str(second), str(location.runs / "notes.txt")}
+    assert "duplicate run key" in reasons[str(second)]
+    assert "unknown file name" in reasons[str(location.runs / "notes.txt")]
+    event = location.instance.get_latest_materialization_event(dg.AssetKey("rejected_files"))
+    assert event.asset_materialization.metadata["dagster/row_count"].value == 2
