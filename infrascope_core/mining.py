@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -10,7 +10,7 @@ from infrascope_core.lake import fingerprint
 from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
 from infrascope_core.patterns.rules import association_rules
 from infrascope_core.pipeline import Pipeline
-from infrascope_core.tables import ASSOCIATION_RULES, BASKETS, FREQUENT_ITEMSETS, THRESHOLDS
+from infrascope_core.tables import ASSOCIATION_RULES, BASKETS, FREQUENT_ITEMSETS, THRESHOLDS, Table
 
 
 def scopes(runs: pl.DataFrame) -> dict[str, list[str]]:
@@ -36,33 +36,34 @@ def _mined_from(pipeline: Pipeline) -> str:
 
 def mine_itemsets(pipeline: Pipeline) -> pl.DataFrame:
     """Mine every scope: platforms, their phases, their workloads. Degenerate groups are left out."""
-    runs = pipeline.accepted()
-    thresholds = pipeline.lake.read(THRESHOLDS.name)
-    telling = thresholds.filter(~pl.col("degenerate")).select("platform", "metric_group")
-    parts = [FREQUENT_ITEMSETS.empty()]
-    for scope, keys in scopes(runs).items():
-        groups = telling.filter(pl.col("platform") == scope.split("/")[0])["metric_group"]
-        baskets = _baskets(pipeline, keys).filter(pl.col("metric_group").is_in(groups.to_list()))
-        parts.append(frequent_itemsets(baskets, scope, pipeline.settings.mining))
-    itemsets = pl.concat(parts)
-    pipeline.lake.write(itemsets, FREQUENT_ITEMSETS.name, made_from=_mined_from(pipeline))
-    return itemsets
+    mining = pipeline.settings.mining
+    parts = [frequent_itemsets(baskets, scope, mining) for scope, baskets in _telling_baskets(pipeline)]
+    return _keep(pipeline, FREQUENT_ITEMSETS, parts)
 
 
 def mine_rules(pipeline: Pipeline) -> pl.DataFrame:
     """Draw the rules of every scope from its itemsets."""
     itemsets = pipeline.lake.read(FREQUENT_ITEMSETS.name)
-    parts = [ASSOCIATION_RULES.empty()]
+    mining, subsystem_of = pipeline.settings.mining, pipeline.recipe.subsystem_of
+    parts = [
+        association_rules(itemsets.filter(scope=scope), basket_count(baskets), mining, subsystem_of)
+        for scope, baskets in _telling_baskets(pipeline)
+        if scope in itemsets["scope"]
+    ]
+    return _keep(pipeline, ASSOCIATION_RULES, parts)
+
+
+def _telling_baskets(pipeline: Pipeline) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Each scope with its baskets, without the groups whose levels say nothing on its platform."""
+    telling = pipeline.lake.read(THRESHOLDS.name).filter(~pl.col("degenerate"))
     for scope, keys in scopes(pipeline.accepted()).items():
-        own = itemsets.filter(pl.col("scope") == scope)
-        if own.height:
-            total = basket_count(_baskets(pipeline, keys))
-            parts.append(association_rules(own, total, pipeline.settings.mining, pipeline.recipe.subsystem_of))
-    rules = pl.concat(parts)
-    pipeline.lake.write(rules, ASSOCIATION_RULES.name, made_from=_mined_from(pipeline))
-    return rules
+        files = pipeline.files("baskets", keys)
+        baskets = pl.read_parquet(files, glob=False) if files else BASKETS.empty()
+        groups = telling.filter(platform=scope.split("/")[0])["metric_group"]
+        yield scope, baskets.filter(pl.col("metric_group").is_in(groups.to_list()))
 
 
-def _baskets(pipeline: Pipeline, keys: Sequence[str]) -> pl.DataFrame:
-    files = pipeline.files("baskets", keys)
-    return pl.read_parquet(files, glob=False) if files else BASKETS.empty()
+def _keep(pipeline: Pipeline, table: Table, parts: list[pl.DataFrame]) -> pl.DataFrame:
+    mined = pl.concat([table.empty(), *parts])
+    pipeline.lake.write(mined, table.name, made_from=_mined_from(pipeline))
+    return mined

@@ -1,0 +1,91 @@
+"""Mining a data folder: scopes, what is left out, and counts that agree with the baskets by hand."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from infrascope_core import mining
+from infrascope_core.mining import is_mined, mine_itemsets, mine_rules, scopes
+from tests.runs import write_run
+
+
+def test_scopes_from_wide_to_narrow():
+    runs = pl.DataFrame(
+        [("b", "cpu", "train", "W"), ("a", "cpu", "infer", "W"), ("c", "gpu", "train", "V")],
+        schema=["run_key", "platform", "phase", "workload"],
+        orient="row",
+    )
+    assert scopes(runs) == {
+        "cpu": ["a", "b"],
+        "gpu": ["c"],
+        "cpu/infer": ["a"],
+        "cpu/train": ["b"],
+        "gpu/train": ["c"],
+        "cpu/infer/W": ["a"],
+        "cpu/train/W": ["b"],
+        "gpu/train/V": ["c"],
+    }
+
+
+@pytest.fixture
+def folder(tmp_path, make_all):
+    for second in (1, 2, 3):
+        write_run(tmp_path / "runs", second, burst=(200, 280) if second == 2 else None)
+    return make_all(tmp_path / "data", tmp_path / "runs")
+
+
+def windows_with(pipeline, *items: str) -> set[tuple[str, int]]:
+    found = None
+    for item in items:
+        having = {
+            (key, window)
+            for key in pipeline.accepted()["run_key"]
+            for window in pipeline.lake.read("baskets", key).filter(item=item)["window"]
+        }
+        found = having if found is None else found & having
+    return found or set()
+
+
+def test_counts_agree_with_the_baskets(folder):
+    itemsets = folder.lake.read("frequent_itemsets").filter(scope="cpu")
+    assert itemsets.height > 20
+    for items, count, support, runs in itemsets.select("items", "count", "support", "runs").head(60).iter_rows():
+        windows = windows_with(folder, *items)
+        assert (count, runs) == (len(windows), len({key for key, _ in windows}))
+        assert support == pytest.approx(len(windows) / 120)
+    rules = folder.lake.read("association_rules").filter(scope="cpu")
+    for left, right, confidence, lift in (
+        rules.select("antecedent", "consequent", "confidence", "lift").head(60).iter_rows()
+    ):
+        both = len(windows_with(folder, *left, *right))
+        assert confidence == pytest.approx(both / len(windows_with(folder, *left)))
+        assert lift == pytest.approx(confidence / (len(windows_with(folder, *right)) / 120))
+
+
+def test_degenerate_groups_are_left_out_of_items_and_of_the_count(folder):
+    """Windows that hold nothing but a degenerate group are no baskets, for itemsets and rules alike."""
+    lake = folder.lake
+    key = folder.accepted()["run_key"][0]
+    baskets = lake.read("baskets", key)
+    lake.write(
+        baskets.filter((pl.col("window") >= 10) | (pl.col("metric_group") == "Disk_write")), "baskets", key, "by hand"
+    )
+    thresholds = lake.read("thresholds").with_columns(degenerate=pl.col("metric_group") == "Disk_write")
+    lake.write(thresholds, "thresholds", made_from=lake.made_from("thresholds") or "")
+    assert not is_mined(folder)
+    itemsets, rules = mine_itemsets(folder).filter(scope="cpu"), mine_rules(folder).filter(scope="cpu")
+    assert is_mined(folder)
+    assert not [items for items in itemsets["items"] if any("Disk_write" in item for item in items)]
+    single = itemsets.filter(size=1).row(0, named=True)
+    assert single["support"] == pytest.approx(single["count"] / 110)
+    joint = {tuple(items): support for items, support in itemsets.select("items", "support").iter_rows()}
+    for left, right, support in rules.select("antecedent", "consequent", "support").head(30).iter_rows():
+        assert support == pytest.approx(joint[tuple(sorted([*left, *right]))])
+
+
+def test_an_empty_folder_is_mined_to_empty_tables(tmp_path):
+    pipeline = mining.Pipeline(tmp_path)
+    assert mine_itemsets(pipeline).is_empty()
+    assert mine_rules(pipeline).is_empty()
+    assert is_mined(pipeline)
