@@ -291,7 +291,9 @@ def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
         label = f"  [known fault: {_printable(episode['fault'])}]" if episode["fault"] else ""
         head = Text(f" {number:>2}. ")
         head.append(str(episode["subsystem"]), style="bold red")
-        start, end = (f"{episode[name]:%H:%M:%S}" for name in ("start_ts", "end_ts"))
+        start, end = f"{episode['start_ts']:%H:%M:%S}", f"{episode['end_ts']:%H:%M:%S}"
+        if f"{episode['start_ts']:%Y-%m-%d}" not in episode["run_key"]:  # a run of several days
+            start = f"{episode['start_ts']:%Y-%m-%d} {start}"
         on_host = "" if episode["run_key"].endswith(episode["host"]) else f" on {episode['host']}"
         head.append(f"  {_printable(episode['run_key'] + on_host)}  {start} to {end}")
         head.append(label, style="green")
