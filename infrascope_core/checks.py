@@ -27,7 +27,7 @@ def basket_gaps(pipeline: Pipeline) -> pl.DataFrame:
 
 def _counts(pipeline: Pipeline, table: str, keys: list[str], name: str) -> pl.DataFrame:
     by = ["run_key", "metric_group"]
-    files = pipeline.files(table, keys)
+    files = pipeline.lake.files(table, keys)
     if not files:
         return pl.DataFrame(schema={**dict.fromkeys(by, pl.String), name: pl.UInt32})
     return pl.scan_parquet(files, glob=False).group_by(by).agg(pl.len().alias(name)).collect()
@@ -48,7 +48,7 @@ def level_drift(pipeline: Pipeline) -> pl.DataFrame:
         levels, sum((now - then) * ln(now / then)).
     """
     runs = pipeline.accepted()
-    files = pipeline.files("baskets", runs["run_key"].to_list())
+    files = pipeline.lake.files("baskets", runs["run_key"].to_list())
     schema = {
         "platform": pl.String,
         "metric_group": pl.String,

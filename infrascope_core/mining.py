@@ -57,7 +57,7 @@ def _telling_baskets(pipeline: Pipeline) -> Iterator[tuple[str, pl.DataFrame]]:
     """Each scope with its baskets, without the groups whose levels say nothing on its platform."""
     telling = pipeline.lake.read(THRESHOLDS.name).filter(~pl.col("degenerate"))
     for scope, keys in scopes(pipeline.accepted()).items():
-        files = pipeline.files("baskets", keys)
+        files = pipeline.lake.files("baskets", keys)
         baskets = pl.read_parquet(files, glob=False) if files else BASKETS.empty()
         groups = telling.filter(platform=scope.split("/")[0])["metric_group"]
         yield scope, baskets.filter(pl.col("metric_group").is_in(groups.to_list()))

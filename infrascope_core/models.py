@@ -29,7 +29,7 @@ def fit_metric_catalog(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
     """Judge the metrics of platforms that were not judged yet; of all, on a refit."""
     known = _fitted(pipeline, METRIC_CATALOG.name, refit)
     runs = pipeline.accepted().join(known, on="platform", how="anti")
-    files = pipeline.files("quality_metrics", runs["run_key"].to_list())
+    files = pipeline.lake.files("quality_metrics", runs["run_key"].to_list())
     fresh = quality.metric_catalog(files, runs, pipeline.recipe)
     return _keep_fitted(pipeline, METRIC_CATALOG.name, pl.concat([known, fresh]).sort("platform", "metric"))
 
@@ -40,7 +40,7 @@ def fit_thresholds(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
     parts = [known]
     for (platform,), runs in sorted(pipeline.accepted().partition_by("platform", as_dict=True).items()):
         keys = runs["run_key"].to_list()
-        curated, windows = pipeline.files("curated_metrics", keys), pipeline.files("group_windows", keys)
+        curated, windows = pipeline.lake.files("curated_metrics", keys), pipeline.lake.files("group_windows", keys)
         has = set(known.filter(pl.col("platform") == platform)["metric_group"])
         lacking = _groups(windows) - has
         parts.append(discretization.fit_thresholds(curated, windows, runs, pipeline.recipe, lacking))
@@ -69,7 +69,7 @@ def fit_baselines(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
 
 
 def _fit_baseline(pipeline: Pipeline, platform: str, phase: str, workload: str, keys: list[str]) -> pl.DataFrame | None:
-    files = pipeline.files("window_features", keys)
+    files = pipeline.lake.files("window_features", keys)
     if not files:
         return None
     # first choose the windows, then read the features of those alone: memory does not grow with the runs

@@ -160,10 +160,6 @@ class Pipeline:
             return RUN_FILES.empty()
         return pl.read_parquet(files, glob=False).filter(pl.col("status") == "accepted").sort("run_key")
 
-    def files(self, table: str, keys: Sequence[str]) -> list[Path]:
-        """Files of a per-run table."""
-        return self.lake.files(table, keys)
-
     def window_length(self, key: str) -> timedelta:
         """Length of a run's feature windows."""
         return self._lasts(key, self.settings.features.samples)

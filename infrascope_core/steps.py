@@ -138,8 +138,12 @@ def _excluded(pipeline: Pipeline, key: str) -> frozenset[str]:
     return curation.excluded_metrics(catalog, pipeline.platform(key))
 
 
-def _knows_catalog(pipeline: Pipeline, key: str) -> str:
-    return pipeline.recipe.model_dump_json() + "\n".join(sorted(_excluded(pipeline, key)))
+def _knows_excluded(pipeline: Pipeline, key: str) -> str:
+    return pipeline.recipe.names + "\n".join(sorted(_excluded(pipeline, key)))
+
+
+def _knows_groups(pipeline: Pipeline, key: str) -> str:
+    return pipeline.recipe.model_dump_json() + _knows_excluded(pipeline, key)
 
 
 def _knows_baseline(pipeline: Pipeline, key: str) -> str:
@@ -149,13 +153,13 @@ def _knows_baseline(pipeline: Pipeline, key: str) -> str:
 
 STEPS: dict[str, Step] = {
     "quality_metrics": Step("1", ("telemetry",), lambda p, k: "", _quality_metrics),
-    "curated_metrics": Step("1", ("telemetry",), _knows_catalog, _curated_metrics),
+    "curated_metrics": Step("1", ("telemetry",), _knows_groups, _curated_metrics),
     "group_windows": Step("1", ("curated_metrics",), lambda p, k: p.settings.windows.digest(), _group_windows),
     "baskets": Step("1", ("group_windows",), lambda p, k: fitted_rows(p, THRESHOLDS.name, k).write_json(), _baskets),
     "window_features": Step(
         "1",
         ("telemetry",),
-        lambda p, k: _knows_catalog(p, k) + p.settings.features.digest(),
+        lambda p, k: _knows_excluded(p, k) + p.settings.features.digest(),
         _window_features,
     ),
     "anomaly_scores": Step("1", ("window_features",), _knows_baseline, _anomaly_scores),

@@ -114,19 +114,12 @@ class ProcFiles:
             os.close(self._fds.pop())
 
 
-class TextProbe:
-    """A probe whose reading is text of procfs and whose values are gauges and counters found by one function.
+class FileProbe:
+    """What the probes that read files of procfs share: opening, reading and closing them."""
 
-    `parse` maps a reading to values; a counter's column has `difference` set. Text that does not read as
-    documented gives no value for that column.
-    """
-
-    def __init__(
-        self, name: str, paths: Iterable[Path], parse: Callable[[bytes], Mapping[Column, float | int]]
-    ) -> None:
+    def __init__(self, name: str, *paths: Path) -> None:
         self.name = name
         self._files = ProcFiles(*paths)
-        self._parse = parse
 
     def start(self, interval_s: float) -> None:
         """Open the files."""
@@ -139,6 +132,20 @@ class TextProbe:
     def stop(self) -> None:
         """Close the files."""
         self._files.stop()
+
+
+class TextProbe(FileProbe):
+    """A probe whose reading is text of procfs and whose values are gauges and counters found by one function.
+
+    `parse` maps a reading to values; a counter's column has `difference` set. Text that does not read as
+    documented gives no value for that column.
+    """
+
+    def __init__(
+        self, name: str, paths: Iterable[Path], parse: Callable[[bytes], Mapping[Column, float | int]]
+    ) -> None:
+        super().__init__(name, *paths)
+        self._parse = parse
 
     def reader(self, base: bytes) -> RowReader:
         """Gauges as they come, counters as differences."""

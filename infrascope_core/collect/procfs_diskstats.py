@@ -12,8 +12,8 @@ from pathlib import Path
 
 from infrascope_core.collect.probe import (
     Column,
+    FileProbe,
     ProbeUnavailableError,
-    ProcFiles,
     RowReader,
     Value,
     difference,
@@ -47,13 +47,11 @@ _FIELDS = (
 """Fields 1 to 17 after the device's name; kernels before 4.18 end at 11, before 5.5 at 15."""
 
 
-class DiskstatsProbe:
+class DiskstatsProbe(FileProbe):
     """Probe of /proc/diskstats."""
 
-    name = "/proc/diskstats"
-
     def __init__(self, path: Path = Path("/proc/diskstats"), block_devices: Path = Path("/sys/block")) -> None:
-        self._files = ProcFiles(path)
+        super().__init__("/proc/diskstats", path)
         self._block_devices = block_devices
         self._disks: frozenset[bytes] = frozenset()
 
@@ -62,15 +60,7 @@ class DiskstatsProbe:
         self._disks = frozenset(device.parent.name.encode() for device in self._block_devices.glob("*/device"))
         if not self._disks:
             raise ProbeUnavailableError(f"no physical disk under {self._block_devices}")
-        self._files.start()
-
-    def sample(self) -> bytes:
-        """Read the file."""
-        return self._files.sample()
-
-    def stop(self) -> None:
-        """Close the file."""
-        self._files.stop()
+        super().start(interval_s)
 
     def reader(self, base: bytes) -> RowReader:
         """Sums over the disks from `base` on."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
-from infrascope_core.collect.probe import Column, CounterReader, ProcFiles, RowReader, Value, integer
+from infrascope_core.collect.probe import Column, CounterReader, FileProbe, RowReader, Value, integer
 
 _SOURCE = "NetworkInterStat_diff"
 _FIELDS = (
@@ -22,23 +22,21 @@ _INTERFACE_IS_UP = 0x1
 """IFF_UP of netdevice(7)."""
 
 
-class NetDevProbe:
+class NetDevProbe(FileProbe):
     """Probe of /proc/net/dev.
 
     The interfaces that are up when the recording starts are recorded; one that is down has nothing to say.
     """
 
-    name = "/proc/net/dev"
-
     def __init__(self, path: Path = Path("/proc/net/dev"), interfaces: Path = Path("/sys/class/net")) -> None:
-        self._files = ProcFiles(path)
+        super().__init__("/proc/net/dev", path)
         self._interfaces = interfaces
         self._down: frozenset[str] = frozenset()
         self._speeds: dict[str, int] = {}
 
     def start(self, interval_s: float) -> None:
         """Open the file and ask sysfs which interfaces are up and how fast their links are."""
-        self._files.start()
+        super().start(interval_s)
         down = set()
         for interface in self._interfaces.glob("*/"):
             flags = _text(interface / "flags")
@@ -48,14 +46,6 @@ class NetDevProbe:
             if speed.isdecimal() and int(speed) > 0:
                 self._speeds[interface.name] = int(speed)
         self._down = frozenset(down)
-
-    def sample(self) -> bytes:
-        """Read the file."""
-        return self._files.sample()
-
-    def stop(self) -> None:
-        """Close the file."""
-        self._files.stop()
 
     def reader(self, base: bytes) -> RowReader:
         """Differences from `base` on."""

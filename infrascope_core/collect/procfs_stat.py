@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infrascope_core.collect.probe import Column, ProcFiles, RowReader, Value, difference, integer
+from infrascope_core.collect.probe import Column, FileProbe, RowReader, Value, difference, integer
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """Fields of a cpu line that add up to its whole time; guest time is part of user and nice already."""
@@ -25,25 +25,11 @@ _COUNTERS = {
 }
 
 
-class StatProbe:
+class StatProbe(FileProbe):
     """Probe of /proc/stat."""
 
-    name = "/proc/stat"
-
     def __init__(self, path: Path = Path("/proc/stat")) -> None:
-        self._files = ProcFiles(path)
-
-    def start(self, interval_s: float) -> None:
-        """Open the file."""
-        self._files.start()
-
-    def sample(self) -> bytes:
-        """Read the file."""
-        return self._files.sample()
-
-    def stop(self) -> None:
-        """Close the file."""
-        self._files.stop()
+        super().__init__("/proc/stat", path)
 
     def reader(self, base: bytes) -> RowReader:
         """Utilizations and counters from `base` on."""
