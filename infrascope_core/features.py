@@ -150,6 +150,7 @@ def _features(x: Array) -> Array:
         autocorrelation = np.where(variance <= _VARIANCE_IS_ZERO, np.nan, lagged / ((n - 1) * variance))
         time = np.arange(n) - (n - 1) / 2
         slope = np.einsum("...i,i", d, time) / (time @ time)
+        steps = np.diff(d, axis=-1)
         features = np.stack(
             [
                 mean,
@@ -162,10 +163,29 @@ def _features(x: Array) -> Array:
                 np.median(x, axis=-1),
                 autocorrelation,
                 slope,
+                mean * n,
+                np.abs(steps).mean(axis=-1),
+                np.where(constant, np.nan, _dickey_fuller(d[..., :-1], steps)),
             ]
         )
     # what overflowed is not known
     return np.where(np.isfinite(features), features, np.nan)
+
+
+def _dickey_fuller(before: Array, steps: Array) -> Array:
+    """t statistic of the regression of each step on a constant and the value before it (Dickey and Fuller, 1979)."""
+    n = before.shape[-1]
+    if n < 3:
+        return np.full(before.shape[:-1], np.nan)
+    before = before - before.mean(axis=-1, keepdims=True)
+    steps = steps - steps.mean(axis=-1, keepdims=True)
+    xx = np.einsum("...i,...i", before, before)
+    xy = np.einsum("...i,...i", before, steps)
+    yy = np.einsum("...i,...i", steps, steps)
+    residual = yy - xy * xy / xx
+    # what is left of a perfect fit is rounding
+    residual = np.where(residual > yy * 1e-12, residual, np.nan)
+    return np.asarray(xy / np.sqrt(residual * xx / (n - 2)))
 
 
 def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> tuple[pl.DataFrame, Array]:

@@ -66,6 +66,9 @@ FEATURES = (
     "median",
     "autocorrelation__lag_1",
     'linear_trend__attr_"slope"',
+    "sum_values",
+    "mean_abs_change",
+    'dickey_fuller__attr_"teststat"',
 )
 """The features of a window, under tsfresh's names (without the metric's prefix)."""
 
@@ -141,6 +144,8 @@ QUALITY_METRICS = Table(
         Column("min", REAL, "smallest value"),
         Column("max", REAL, "largest value"),
         Column("distinct", INT, "different values"),
+        Column("rises", INT, "samples above the last known one before"),
+        Column("falls", INT, "samples below the last known one before"),
         Column("verdict", TEXT, "usable, missing, zero or constant, in this run; regular or gaps for `interval[s]`"),
     ),
     per_run=True,
@@ -155,8 +160,17 @@ METRIC_CATALOG = Table(
         _UNIT,
         _SUBSYSTEM,
         Column("runs", INT, "runs that have the metric"),
-        Column("status", TEXT, "usable, always_missing, always_zero or near_constant"),
+        Column("status", TEXT, "usable, always_missing, always_zero, near_constant or redundant"),
         Column("reason", TEXT, "the figures behind the status"),
+        Column("metric_class", TEXT, "dynamic, event_counter or static: which features a window of it gets"),
+        Column("treatment", TEXT, "as_is; rate (a cumulative counter, as change per second); derived (from others)"),
+        Column("formula", TEXT, "how a derived metric is made"),
+        Column("represented_by", TEXT, "the selected metric that stands for a redundant one"),
+        Column(
+            "correlation",
+            REAL,
+            "mean Pearson r of a redundant metric with that one, in the workload where |r| is largest",
+        ),
     ),
     per_run=False,
 )
@@ -308,6 +322,8 @@ ANOMALY_SCORES = Table(
         Column("flagged_by", TEXTS, "detectors above their baseline's quantile"),
         Column("agreement", INT, "number of detectors that flag"),
         Column("severity", REAL, "largest score over its flag threshold; above 1 is flagged"),
+        Column("surprisal", REAL, "-log10 of the calibrated probability that a normal window scores as high"),
+        Column("anomalous", FLAG, "the surprisal is above the alarm level: an anomaly, not just one of the top 1 %"),
         Column("baseline_version", TEXT, "version of the baseline that judged it"),
     ),
     per_run=True,
@@ -333,6 +349,151 @@ ANOMALY_REASONS = Table(
     per_run=True,
 )
 
+ANOMALY_EPISODES = Table(
+    "anomaly_episodes",
+    "Neighbouring anomalous windows of a host, merged: where the trouble is, what else moved, and in which order.",
+    ("run_key", "host", "episode"),
+    (
+        _RUN,
+        _HOST,
+        Column("episode", INT, "number within run and host, from 0, in time"),
+        Column("start_ts", TIME, "start of its first anomalous window, naive UTC"),
+        Column("end_ts", TIME, "end of its last anomalous window"),
+        Column("first_window", INT, "number of its first anomalous window"),
+        Column("last_window", INT, "number of its last anomalous window"),
+        Column("windows", INT, "anomalous windows in it"),
+        Column("peak_window", INT, "window with the largest surprisal"),
+        Column("peak_ts", TIME, "start of that window"),
+        Column("surprisal", REAL, "largest surprisal"),
+        Column("severity", REAL, "largest severity"),
+        Column("detectors", TEXTS, "detectors that flag a window of it"),
+        Column("subsystem", TEXT, "subsystem with the largest share of the evidence"),
+        Column("subsystems", TEXTS, "all subsystems that carry the episode, by falling share"),
+        Column("shares", pl.List(REAL), "their shares of the evidence, summing to at most 1"),
+        Column("onset", TEXTS, "the same subsystems in the order in which they became abnormal"),
+        Column("metrics", TEXTS, "metrics by falling evidence"),
+        Column("claims", TEXTS, "one claim for each of the strongest reasons"),
+        Column("states_before", TEXTS, "items of the baskets before it, each the most frequent of its group"),
+        Column("states_during", TEXTS, "items of the baskets within it"),
+        Column("states_after", TEXTS, "items of the baskets after it"),
+        Column("broken_rules", TEXTS, "mined rules whose left side holds within it and whose right side does not"),
+        Column(
+            "retransmissions", TEXT, "workload-intrinsic or fault-induced, where retransmissions are among its evidence"
+        ),
+        Column("headline", TEXT, "the episode in one sentence"),
+    ),
+    per_run=True,
+)
+ANOMALY_REPORT = Table(
+    "anomaly_report",
+    "The verdict on every run; the text lies beside the warehouse, as markdown and as JSON.",
+    ("run_key",),
+    (
+        _RUN,
+        Column("verdict", TEXT, "anomalous, normal or not_judged"),
+        Column("why", TEXT, "the verdict's reason in one sentence"),
+        Column("subsystem", TEXT, "first subsystem of the worst episode"),
+        Column("episodes", INT, "number of episodes"),
+        Column("windows", INT, "windows of the run"),
+        Column("anomalous_windows", INT, "windows with an alarm"),
+        Column("not_watched", TEXTS, "subsystems that no metric of the run tells of"),
+        Column("baseline", TEXT, "what the run was compared with"),
+        Column("next_step", TEXT, "what to look at first"),
+        Column("markdown", TEXT, "file of the report, relative to the data folder"),
+        Column("json", TEXT, "the same as JSON, relative to the data folder"),
+    ),
+    per_run=True,
+)
+PRUNING_CURVE = Table(
+    "pruning_curve",
+    "What metric selection keeps at each correlation threshold (Reveal, figure 4).",
+    ("platform", "phase", "workload", "threshold"),
+    (
+        _PLATFORM,
+        Column("phase", TEXT, "train, infer or fine-tuning"),
+        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        Column("threshold", REAL, "|r| above which two metrics are one cluster"),
+        Column("metrics", INT, "metrics before selection"),
+        Column("selected_ratio", REAL, "share of the metrics that is kept"),
+        Column("mean_max_r", REAL, "mean over metrics of the largest |r| with another kept metric"),
+        Column("multi_r2", REAL, "mean R2 of each metric, predicted linearly from the other kept ones"),
+    ),
+    per_run=False,
+)
+HOST_DEVIATIONS = Table(
+    "host_deviations",
+    "Hosts of one job (or of one file) compared metric by metric: who departs from the others, and for how long.",
+    ("job", "host", "metric"),
+    (
+        Column("job", TEXT, "run key of the job's first run"),
+        _HOST,
+        _METRIC,
+        _RUN,
+        _PLATFORM,
+        _SUBSYSTEM,
+        _UNIT,
+        Column("hosts", INT, "hosts of the job that have the metric"),
+        Column("value", REAL, "median of the host's windows"),
+        Column("expected", REAL, "median of the other hosts"),
+        Column("robust_z", REAL, "difference over the spread between and within hosts (median absolute deviation)"),
+        Column("persistence", REAL, "share of the windows in which the host departs in that direction"),
+        Column("direction", TEXT, "above or below"),
+        Column("deviates", FLAG, "far enough, for long enough, to be reported"),
+        Column("claim", TEXT, "the deviation in words"),
+    ),
+    per_run=False,
+)
+WINDOW_AGREEMENT = Table(
+    "window_agreement",
+    "How far anomalies agree between window lengths (Reveal, section 5.5 and table 2).",
+    ("run_key", "host", "setting_a", "setting_b"),
+    (
+        _RUN,
+        _HOST,
+        Column("setting_a", TEXT, "window and stride of A, as 3 s/1 s"),
+        Column("setting_b", TEXT, "window and stride of B"),
+        Column("intervals_a", INT, "merged anomaly intervals of A"),
+        Column("intervals_b", INT, "merged anomaly intervals of B"),
+        Column("iou", REAL, "length of the intersection over length of the union; none where neither has any"),
+        Column("hit_by_count", REAL, "share of A's intervals that meet one of B"),
+        Column("hit_by_length", REAL, "share of A's length that B covers"),
+    ),
+    per_run=False,
+)
+RUN_SIMILARITY = Table(
+    "run_similarity",
+    "How alike the runs of a workload are (Reveal, section 5.4): distance of each run to the workload's median trace.",
+    ("platform", "phase", "workload", "metric"),
+    (
+        _PLATFORM,
+        Column("phase", TEXT, "train, infer or fine-tuning"),
+        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        _METRIC,
+        Column("runs", INT, "runs compared"),
+        Column("distance", REAL, "median over runs of the DTW distance to the workload's median trace, per sample"),
+        Column("reference", REAL, "the same against traces that share nothing but their values"),
+        Column("p_value", REAL, "two-sided Wilcoxon signed-rank test of the paired distances; none below 6 runs"),
+        Column("similar", FLAG, "p below 0.05 and nearer than the reference"),
+        Column("farthest_run", TEXT, "the run that is least like the others"),
+    ),
+    per_run=False,
+)
+DETECTOR_LATENCY = Table(
+    "detector_latency",
+    "Seconds a window costs, by stage and batch (Reveal, section 5.3), measured on this machine.",
+    ("platform", "stage", "batch"),
+    (
+        _PLATFORM,
+        Column("stage", TEXT, "features, zscore, mahalanobis, isolation_forest, all_detectors or reasons"),
+        Column("batch", INT, "windows scored at once"),
+        Column("metrics", INT, "metrics of the window"),
+        Column("seconds", REAL, "median seconds per window"),
+        Column("spread", REAL, "standard deviation over rounds"),
+        Column("paper", REAL, "the paper's figure, on other hardware: context, not a claim"),
+    ),
+    per_run=False,
+)
+
 TABLES: dict[str, Table] = {
     t.name: t
     for t in (
@@ -351,6 +512,13 @@ TABLES: dict[str, Table] = {
         BASELINES,
         ANOMALY_SCORES,
         ANOMALY_REASONS,
+        ANOMALY_EPISODES,
+        ANOMALY_REPORT,
+        PRUNING_CURVE,
+        HOST_DEVIATIONS,
+        WINDOW_AGREEMENT,
+        RUN_SIMILARITY,
+        DETECTOR_LATENCY,
     )
 }
 """All tables of the contract but telemetry, which is wide: run_key, host, sample, ts, a column per metric."""

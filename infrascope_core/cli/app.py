@@ -9,13 +9,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import polars as pl
 import typer
-from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import (
@@ -26,9 +24,9 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
+from infrascope_core.cli.console import DebugOption, complain, frame_table, one_sentence, printable
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.settings import Settings, load_settings
@@ -38,7 +36,6 @@ Materialize = Callable[[Pipeline, bool, OnProduct], None]
 """Brings everything below a pipeline's data folder up to date: (pipeline, refit, on_product)."""
 
 _DATA = Annotated[Path, typer.Option("--data", help="Folder for the lake, the models and the warehouse.")]
-_DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", hidden=False)]
 
 _EPILOG = """\
 Run files are named PHASE_MODELforTASK_DATASET_START_HOST.txt (also .tsv, .csv, each also .gz) and hold one row per \
@@ -81,7 +78,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
             bool, typer.Option("--refit", help="Fit catalogue, thresholds and baselines anew, from all runs.")
         ] = False,
         strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if any file was rejected.")] = False,
-        debug: _DEBUG = False,
+        debug: DebugOption = False,
     ) -> None:
         """Turn run files into states, patterns and anomalies.
 
@@ -90,7 +87,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
         Exit status: 0, also with rejected files; 1 if no run could be used, or with --strict if any file was
         rejected.
         """
-        with _one_sentence(debug):
+        with one_sentence(debug):
             pipeline = Pipeline(data, _settings(settings, recipe), tuple(paths))
             _bring_up_to_date(pipeline, refit, materialize)
             _show(summarize(pipeline))
@@ -101,9 +98,9 @@ def build_app(materialize: Materialize) -> typer.Typer:
                 raise InfraScopeError(f"{rejected} files were rejected, and --strict was given")
 
     @app.command()
-    def summary(data: _DATA = Path("data"), debug: _DEBUG = False) -> None:
+    def summary(data: _DATA = Path("data"), debug: DebugOption = False) -> None:
         """Show again what the last `run` found."""
-        with _one_sentence(debug):
+        with one_sentence(debug):
             _show(summarize(Pipeline.as_last_run(data)))
 
     @app.command()
@@ -115,10 +112,10 @@ def build_app(materialize: Materialize) -> typer.Typer:
         task: Annotated[str, typer.Option(help="Task, for the file's name; begins with a capital.")] = "Unknown",
         dataset: Annotated[str, typer.Option(help="Dataset, for the file's name.")] = "default",
         phase: Annotated[Literal["train", "infer"], typer.Option(help="What the command does.")] = "train",
-        debug: _DEBUG = False,
+        debug: DebugOption = False,
     ) -> None:
         """Run COMMAND and record the host until it ends; exits with the command's own status."""
-        with _one_sentence(debug):
+        with one_sentence(debug):
             from infrascope_core.collect.recorder import RecordingLostError, record  # noqa: PLC0415 - for a fast `--help`
 
             logging.basicConfig(level=logging.INFO, format="infrascope: %(message)s")
@@ -134,7 +131,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
                     phase=phase,
                 )
             except RecordingLostError as error:
-                _complain(str(error))
+                complain(str(error))
                 raise typer.Exit(error.exit_code or 1) from None
             console = Console(stderr=True, highlight=False)
             if recording.path is not None:
@@ -151,37 +148,6 @@ def build_app(materialize: Materialize) -> typer.Typer:
 def _settings(path: Path | None, recipe: str | None) -> Settings:
     settings = load_settings(path)
     return settings if recipe is None else settings.model_copy(update={"recipe": recipe})
-
-
-class _one_sentence:  # noqa: N801 - reads as a statement
-    """Turns an error of ours, or one of the system's, into one sentence and exit status 1."""
-
-    def __init__(self, debug: bool) -> None:
-        self.debug = debug
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or self.debug or isinstance(error, typer.Exit):
-            return
-        if isinstance(error, KeyboardInterrupt):
-            _complain("interrupted; what is finished is kept, and the next call goes on from there")
-            raise typer.Exit(130) from None
-        if isinstance(error, InfraScopeError):
-            _complain(str(error))
-        elif isinstance(error, OSError):
-            _complain(f"{error.filename or 'the system'}: {error.strerror or error}")
-        elif isinstance(error, Exception):
-            said = (str(error).splitlines() or [""])[0]
-            _complain(f"unexpected {type(error).__name__}: {said} (--debug shows more)")
-        else:
-            return
-        raise typer.Exit(1) from None
-
-
-def _complain(sentence: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"infrascope: {_printable(sentence)}"))
 
 
 def _bring_up_to_date(pipeline: Pipeline, refit: bool, materialize: Materialize) -> None:
@@ -203,39 +169,11 @@ def _bring_up_to_date(pipeline: Pipeline, refit: bool, materialize: Materialize)
         materialize(pipeline, refit, on_product)
 
 
-def _printable(value: object) -> str:
-    """Text without control characters: names and file contents are not to be trusted with a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value))
-
-
-def _cell(value: object) -> Text:
-    if value is None:
-        return Text("-")
-    if isinstance(value, float):
-        return Text(f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}")
-    if isinstance(value, datetime):
-        return Text(f"{value:%Y-%m-%d %H:%M:%S}")
-    if isinstance(value, (list, pl.Series)):
-        return Text(" + ".join(_printable(v) for v in value))
-    return Text(_printable(value))
-
-
-def _table(title: str, frame: pl.DataFrame, **headings: str) -> Table:
-    """A frame's columns under the given headings."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, heading in headings.items():
-        numeric = frame.schema[name].is_numeric()
-        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-    for row in frame.select(list(headings)).iter_rows():
-        table.add_row(*map(_cell, row))
-    return table
-
-
 def _show(summary: Summary) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     rejected = summary.rejected.height
     console.print(
-        _table(
+        frame_table(
             f"{summary.accepted} runs accepted, {rejected} files rejected",
             summary.runs,
             platform="platform",
@@ -247,9 +185,9 @@ def _show(summary: Summary) -> None:
         )
     )
     if rejected:
-        console.print(_table("Rejected files", summary.rejected, path="file", reason="why"))
+        console.print(frame_table("Rejected files", summary.rejected, path="file", reason="why"))
     console.print(
-        _table(
+        frame_table(
             "Metrics, used and excluded",
             summary.exclusions,
             platform="platform",
@@ -259,7 +197,7 @@ def _show(summary: Summary) -> None:
     )
     if summary.degenerate.height:
         console.print(
-            _table(
+            frame_table(
                 "Groups whose levels say nothing (not mined)",
                 summary.degenerate,
                 platform="platform",
@@ -267,7 +205,7 @@ def _show(summary: Summary) -> None:
             )
         )
     console.print(
-        _table(
+        frame_table(
             "Strongest rules across subsystems",
             summary.rules,
             scope="scope",
@@ -288,15 +226,15 @@ def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
     if episodes.is_empty():
         console.print("  none")
     for number, episode in enumerate(episodes.iter_rows(named=True), start=1):
-        label = f"  [known fault: {_printable(episode['fault'])}]" if episode["fault"] else ""
+        label = f"  [known fault: {printable(episode['fault'])}]" if episode["fault"] else ""
         head = Text(f" {number:>2}. ")
         head.append(str(episode["subsystem"]), style="bold red")
         start, end = f"{episode['start_ts']:%H:%M:%S}", f"{episode['end_ts']:%H:%M:%S}"
         if f"{episode['start_ts']:%Y-%m-%d}" not in episode["run_key"]:  # a run of several days
             start = f"{episode['start_ts']:%Y-%m-%d} {start}"
         on_host = "" if episode["run_key"].endswith(episode["host"]) else f" on {episode['host']}"
-        head.append(f"  {_printable(episode['run_key'] + on_host)}  {start} to {end}")
+        head.append(f"  {printable(episode['run_key'] + on_host)}  {start} to {end}")
         head.append(label, style="green")
         console.print(head, soft_wrap=True)
         agreed = ", ".join(episode["detectors"])
-        console.print(Padding(Text(f"{_printable(episode['claim'])} Flagged by {agreed}."), (0, 0, 0, 5)))
+        console.print(Padding(Text(f"{printable(episode['claim'])} Flagged by {agreed}."), (0, 0, 0, 5)))
