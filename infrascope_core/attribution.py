@@ -111,6 +111,7 @@ def reasons(
             value=pl.Series(value),
             expected=pl.Series(expected),
             contribution=pl.Series(share[row, column]),
+            subsystem_share=pl.lit(None, pl.Float64),
             claim=pl.Series(claims, dtype=pl.String),
         )
         .select(ANOMALY_REASONS.schema.names())

@@ -343,7 +343,10 @@ ANOMALY_REASONS = Table(
         Column("detectors", TEXTS, "detectors that flag the window"),
         Column("value", REAL, "the feature's value"),
         Column("expected", REAL, "what the baseline expects of it there"),
-        Column("contribution", REAL, "share of the flagging detectors' scores, 0..1"),
+        Column("contribution", REAL, "share of the window's evidence, 0..1"),
+        Column(
+            "subsystem_share", REAL, "share of the window's evidence that lies on the subsystem, over all its features"
+        ),
         Column("claim", TEXT, "what changed, in which direction, by how much"),
     ),
     per_run=True,
