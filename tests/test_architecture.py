@@ -26,6 +26,7 @@ LAYERS = [
     ["models", "mining"],
     ["steps"],
     ["summary", "checks"],
+    ["evaluation"],
     ["cli"],
 ]
 """From the bottom up. A module may import its own layer's packages' insides and anything below."""
