@@ -6,7 +6,7 @@ What belongs here: per-window statistics of single metrics, under tsfresh's name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -22,13 +22,22 @@ _CHUNK_VALUES = 2**19
 """Window values worked on at once: 4 MiB per temporary array, about what a core's cache holds."""
 _VARIANCE_IS_ZERO = 1e-8
 """`numpy.isclose(variance, 0)`, which tsfresh asks before it divides, is true up to this absolute bound."""
+_SQUARES_MAX = 1e145
+"""A sum of squared deviations beyond it, or below its inverse, has fourth powers that leave the range of floats."""
+_ROUNDING = 1e-20
+"""Share of a sum of squares that is not told from rounding: deviations of less than ten digits."""
+EVENT_COUNTER_FEATURES = ("sum_values", "maximum")
+"""How often the events came, and their burst: 8 of them in one sample do not show in the sum of 3 s at 1 a sample."""
 
 Array = NDArray[np.float64]
 _T = TypeVar("_T", bound=np.generic)
 
 
 def window_features(
-    telemetry: pl.DataFrame, settings: FeatureSettings, metrics: Sequence[str] | None = None
+    telemetry: pl.DataFrame,
+    settings: FeatureSettings,
+    metrics: Sequence[str] | None = None,
+    classes: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
     """Compute the features of every metric in sliding windows.
 
@@ -40,6 +49,10 @@ def window_features(
         Window length and stride in samples; an incomplete last window is dropped.
     metrics : sequence of str, optional
         Metrics to use; all by default. Names that the telemetry lacks are passed over.
+    classes : mapping of str to str, optional
+        Class of a metric (`metric_catalog.metric_class`; Reveal, section 4.2): an `event_counter` has
+        `EVENT_COUNTER_FEATURES` and no others, a `static` metric has no rows. All others, and metrics without
+        a class, are `dynamic` and have every feature.
 
     Returns
     -------
@@ -51,40 +64,64 @@ def window_features(
     -----
     Definitions are tsfresh's (0.21): population variance; pandas' adjusted skewness G1 and kurtosis G2; the
     lag-1 autocorrelation `sum((x[t] - m)(x[t+1] - m)) / ((n - 1) variance)`; the least-squares slope over
-    0..n-1. Skewness, kurtosis and autocorrelation of a constant window are null (pandas 3.1; earlier pandas
-    gave 0). tsfresh also refuses an autocorrelation where `numpy.isclose(variance, 0)`, that is a variance
-    of at most 1e-8 in the metric's own unit, however small the metric; so does this.
+    0..n-1. tsfresh's Dickey-Fuller test is augmented by 9 lags at 30 samples, which leaves 20 steps for 11
+    coefficients; here it has none: `statsmodels.tsa.stattools.adfuller(x, maxlag=0, autolag=None)`, t of b in
+    `x[t+1] - x[t] = a + b x[t]` (Dickey and Fuller, 1979).
+
+    Null are: skewness, kurtosis, autocorrelation and Dickey-Fuller t of a constant window, the kurtosis of
+    three samples, the Dickey-Fuller t of three samples (two steps, two coefficients), of a window constant but
+    for its last sample (no b), and of one that a and b fit but for rounding (a ramp, a first sample before a
+    constant), where statsmodels divides rounding by rounding. tsfresh also refuses an autocorrelation where
+    `numpy.isclose(variance, 0)`, that is a variance of at most 1e-8 in the metric's own unit, however small the
+    metric; so does this. What overflows is null, and so are those four where deviations are beyond about 1e71
+    or below 1e-72, whose fourth powers are no floats.
+
     Moments are taken about the window's own mean, so 1e12 with a noise of 1 keeps its digits.
     """
     usable = sorted(c for c in (telemetry.columns if metrics is None else metrics) if c not in _INDEX)
-    usable = [c for c in dict.fromkeys(usable) if c in telemetry.columns]
+    known = set(telemetry.columns)
+    classes = classes or {}
+    usable = [c for c in dict.fromkeys(usable) if c in known and classes.get(c) != "static"]
+    counters = np.array([classes.get(c) == "event_counter" for c in usable], dtype=bool)
     if not usable or telemetry.is_empty():
         return WINDOW_FEATURES.empty()
     parts = [
-        _host_features(part if part["sample"].is_sorted() else part.sort("sample"), settings, usable)
+        _host_features(part if part["sample"].is_sorted() else part.sort("sample"), settings, usable, counters)
         for _, part in sorted(telemetry.partition_by("run_key", "host", as_dict=True).items(), key=lambda p: p[0])
     ]
     return pl.concat(parts)
 
 
-def _host_features(host: pl.DataFrame, settings: FeatureSettings, metrics: list[str]) -> pl.DataFrame:
+def _host_features(
+    host: pl.DataFrame, settings: FeatureSettings, metrics: list[str], counters: NDArray[np.bool_]
+) -> pl.DataFrame:
     """Features of one host's samples, which are in order."""
     windows = (host.height - settings.samples) // settings.stride + 1
     if host.height < settings.samples:
         return WINDOW_FEATURES.empty()
     out = np.full((len(FEATURES), windows, len(metrics)), np.nan)
-    complete = np.zeros((windows, len(metrics)), dtype=bool)
+    complete = np.ones((windows, len(metrics)), dtype=bool)
     width = max(1, _CHUNK_VALUES // (windows * settings.samples))
-    for start in range(0, len(metrics), width):
-        names = metrics[start : start + width]
-        values = np.ascontiguousarray(host.select(pl.col(names).cast(pl.Float64)).to_numpy().T)
-        finite = np.isfinite(values)
-        whole = _windows(finite, settings).all(axis=2)
-        # A stand-in for missing samples keeps the arithmetic quiet; their windows are left out below.
-        features = _features(_windows(np.where(finite, values, 0.0), settings))
-        complete[:, start : start + width] = whole.T
-        out[:, :, start : start + width] = features.transpose(0, 2, 1)
-    out[~np.isfinite(out)] = np.nan
+    events = [FEATURES.index(name) for name in EVENT_COUNTER_FEATURES]
+    for names, features_of, rows in (
+        (np.flatnonzero(~counters), _features, list(range(len(FEATURES)))),
+        (np.flatnonzero(counters), _event_counter_features, events),
+    ):
+        for start in range(0, len(names), width):
+            chunk = names[start : start + width]
+            columns = [pl.col(metrics[i]).cast(pl.Float64) for i in chunk]
+            samples = np.ascontiguousarray(host.select(columns).to_numpy().T)
+            finite = np.isfinite(samples)
+            if not finite.all():
+                # A stand-in for missing samples keeps the arithmetic quiet; their windows are left out below.
+                samples = np.where(finite, samples, 0.0)
+                complete[:, chunk] = _windows(finite, settings).all(axis=2).T
+            with np.errstate(all="ignore"):
+                features = features_of(_windows(samples, settings))
+            # what overflowed is not known
+            features[~np.isfinite(features)] = np.nan
+            for row, values in zip(rows, features, strict=True):
+                out[row][:, chunk] = values.T
     kept = np.flatnonzero(complete.ravel())
     window, metric = np.divmod(kept, len(metrics))
     starts = host["ts"].gather(np.arange(windows) * settings.stride)
@@ -113,6 +150,11 @@ def _windows(values: NDArray[_T], settings: FeatureSettings) -> NDArray[_T]:
     return view[:, :: settings.stride]
 
 
+def _event_counter_features(x: Array) -> Array:
+    """`EVENT_COUNTER_FEATURES` of windows of finite values; (2, metrics, windows)."""
+    return np.stack([x.sum(axis=-1), x.max(axis=-1)])
+
+
 def _features(x: Array) -> Array:
     """Features of windows of finite values.
 
@@ -124,68 +166,71 @@ def _features(x: Array) -> Array:
     Returns
     -------
     ndarray, features x metrics x windows
-        In the order of `FEATURES`; what is not defined is NaN.
+        In the order of `FEATURES`; what is not defined is NaN, what overflowed is NaN or infinite.
     """
     n = x.shape[-1]
-    low, high = x.min(axis=-1), x.max(axis=-1)
+    # a vectorised sort of short rows is several times faster than `numpy.median`, and gives both ends as well
+    ordered = np.sort(x, axis=-1)
+    low, high = ordered[..., 0], ordered[..., -1]
     constant = low == high
-    with np.errstate(all="ignore"):
-        mean = x.mean(axis=-1)
-        d = x - mean[..., None]
-        # The mean itself is rounded; what is left of it is taken out again.
-        rest = d.mean(axis=-1)
-        d -= rest[..., None]
-        mean = np.where(constant, low, mean + rest)
-        d[constant] = 0.0
-        square = d * d
-        m2 = square.sum(axis=-1)
-        m3 = np.einsum("...i,...i", square, d)
-        m4 = np.einsum("...i,...i", square, square)
-        variance = m2 / n
-        skewness = n * np.sqrt(n - 1) / (n - 2) * m3 / m2**1.5
-        kurtosis = np.full_like(m2, np.nan)
-        if n > 3:
-            kurtosis = (n * (n + 1) * (n - 1) * m4 / m2**2 - 3 * (n - 1) ** 2) / ((n - 2) * (n - 3))
-        lagged = np.einsum("...i,...i", d[..., :-1], d[..., 1:])
-        autocorrelation = np.where(variance <= _VARIANCE_IS_ZERO, np.nan, lagged / ((n - 1) * variance))
-        time = np.arange(n) - (n - 1) / 2
-        slope = np.einsum("...i,i", d, time) / (time @ time)
-        steps = np.diff(d, axis=-1)
-        features = np.stack(
-            [
-                mean,
-                variance,
-                np.sqrt(variance),
-                np.where(constant, np.nan, skewness),
-                np.where(constant, np.nan, kurtosis),
-                low,
-                high,
-                np.median(x, axis=-1),
-                autocorrelation,
-                slope,
-                mean * n,
-                np.abs(steps).mean(axis=-1),
-                np.where(constant, np.nan, _dickey_fuller(d[..., :-1], steps)),
-            ]
-        )
-    # what overflowed is not known
-    return np.where(np.isfinite(features), features, np.nan)
+    total = x.sum(axis=-1)
+    mean = total / n
+    d = x - mean[..., None]
+    # The mean itself is rounded; what is left of it is taken out again.
+    rest = d.mean(axis=-1)
+    d -= rest[..., None]
+    mean = np.where(constant, low, mean + rest)
+    d[constant] = 0.0
+    square = d * d
+    m2 = np.einsum("...i,...i", d, d)
+    m3 = np.einsum("...i,...i", square, d)
+    m4 = np.einsum("...i,...i", square, square)
+    variance = m2 / n
+    shapely = (m2 > 1 / _SQUARES_MAX) & (m2 < _SQUARES_MAX)
+    skewness = n * np.sqrt(n - 1) / (n - 2) * m3 / m2**1.5
+    kurtosis = np.full_like(m2, np.nan)
+    if n > 3:
+        kurtosis = (n * (n + 1) * (n - 1) * m4 / m2**2 - 3 * (n - 1) ** 2) / ((n - 2) * (n - 3))
+    lagged = np.einsum("...i,...i", d[..., :-1], d[..., 1:])
+    autocorrelation = lagged / ((n - 1) * variance)
+    time = np.arange(n) - (n - 1) / 2
+    slope = np.einsum("...i,i", d, time) / (time @ time)
+    steps = np.diff(x, axis=-1)
+    return np.stack(
+        [
+            mean,
+            variance,
+            np.sqrt(variance),
+            np.where(shapely, skewness, np.nan),
+            np.where(shapely, kurtosis, np.nan),
+            low,
+            high,
+            ordered[..., (n - 1) // 2 : n // 2 + 1].mean(axis=-1),
+            np.where(shapely & (variance > _VARIANCE_IS_ZERO), autocorrelation, np.nan),
+            slope,
+            total,
+            np.abs(steps).mean(axis=-1),
+            np.where(shapely, _dickey_fuller(d[..., :-1], steps), np.nan),
+        ]
+    )
 
 
 def _dickey_fuller(before: Array, steps: Array) -> Array:
-    """t statistic of the regression of each step on a constant and the value before it (Dickey and Fuller, 1979)."""
+    """Dickey-Fuller t, that of b in steps = a + b before, over the last axis; NaN where it rests on rounding."""
     n = before.shape[-1]
     if n < 3:
         return np.full(before.shape[:-1], np.nan)
+    before_rounding = _ROUNDING * np.einsum("...i,...i", before, before)
+    steps_rounding = _ROUNDING * np.einsum("...i,...i", steps, steps)
     before = before - before.mean(axis=-1, keepdims=True)
     steps = steps - steps.mean(axis=-1, keepdims=True)
     xx = np.einsum("...i,...i", before, before)
-    xy = np.einsum("...i,...i", before, steps)
-    yy = np.einsum("...i,...i", steps, steps)
-    residual = yy - xy * xy / xx
-    # what is left of a perfect fit is rounding
-    residual = np.where(residual > yy * 1e-12, residual, np.nan)
-    return np.asarray(xy / np.sqrt(residual * xx / (n - 2)))
+    b = np.einsum("...i,...i", before, steps) / xx
+    before *= b[..., None]
+    steps -= before
+    residual = np.einsum("...i,...i", steps, steps)
+    defined = (xx > before_rounding) & (residual > steps_rounding)
+    return np.where(defined, b / np.sqrt(residual / ((n - 2) * xx)), np.nan)
 
 
 def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> tuple[pl.DataFrame, Array]:

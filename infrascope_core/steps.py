@@ -157,7 +157,7 @@ STEPS: dict[str, Step] = {
     "group_windows": Step("1", ("curated_metrics",), lambda p, k: p.settings.windows.digest(), _group_windows),
     "baskets": Step("1", ("group_windows",), lambda p, k: fitted_rows(p, THRESHOLDS.name, k).write_json(), _baskets),
     "window_features": Step(
-        "1",
+        "2",
         ("telemetry",),
         lambda p, k: _knows_excluded(p, k) + p.settings.features.digest(),
         _window_features,
