@@ -1,0 +1,126 @@
+"""Methods to compare with, fitted on the same reference windows as ours and scoring the same windows.
+
+What belongs here: PCA reconstruction error, Isolation Forest and the largest |z|, each as a practitioner would take
+it from a library; and the two matrices that they get, features and raw metrics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn import decomposition, ensemble
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from infrascope_core.evaluation.metrics import Array
+from infrascope_core.settings import EvaluationSettings, FeatureSettings
+from infrascope_core.telemetry import metric_names, split_hosts
+
+PEERS = ("pca_reconstruction", "isolation_forest", "max_abs_z")
+"""Names of the peers, in the order of `Peers.score`."""
+
+
+class Peers:
+    """The peers, fitted on windows of reference runs.
+
+    A column that is missing from more than half of the reference windows, or does not move in them, is left out. A
+    missing value is no deviation, and deviations are bounded, as for our own detectors: the peers are to be as
+    strong as they can be made without knowing more.
+
+    Parameters
+    ----------
+    reference : ndarray, windows x columns
+        NaN is missing.
+    settings : EvaluationSettings
+        `peer_variance`, `peer_trees`, `peer_bound`, `random_state`.
+    """
+
+    def __init__(self, reference: Array, settings: EvaluationSettings) -> None:
+        self._bound = settings.peer_bound
+        known = np.isfinite(reference)
+        count = known.sum(axis=0)
+        with np.errstate(all="ignore"):
+            self._mean = np.where(known, reference, 0.0).sum(axis=0) / count
+            gap = np.where(known, reference - self._mean, 0.0)
+            self._scale = np.sqrt((gap**2).sum(axis=0) / count)
+            moves = self._scale > 1e-12 * np.maximum(np.abs(self._mean), np.finfo(float).tiny)
+        self._used = (count * 2 >= len(reference)) & moves & np.isfinite(self._scale)
+        self._fitted = bool(self._used.any()) and len(reference) > 1
+        if not self._fitted:
+            return
+        z = self._standardised(reference)
+        # One thread: the order in which BLAS sums, and so the last digit, depends on the number of threads.
+        with threadpool_limits(limits=1):
+            self._pca = decomposition.PCA(n_components=settings.peer_variance, svd_solver="full").fit(z)
+        self._forest = ensemble.IsolationForest(
+            n_estimators=settings.peer_trees, random_state=settings.random_state
+        ).fit(z.astype(np.float32))
+
+    def score(self, windows: Array) -> dict[str, Array]:
+        """Scores by peer, one a window, higher is more abnormal; NaN for a window without any value.
+
+        Parameters
+        ----------
+        windows : ndarray, windows x columns
+            The same columns as those of the reference.
+        """
+        nothing = np.full(len(windows), np.nan)
+        if not self._fitted or not len(windows):
+            return dict.fromkeys(PEERS, nothing)
+        z = self._standardised(windows)
+        with threadpool_limits(limits=1):
+            # rest of the squared length outside the subspace; the components are orthonormal
+            y = z - self._pca.mean_
+            error = np.square(y - (y @ self._pca.components_.T) @ self._pca.components_).mean(axis=1)
+            isolation = -self._forest.score_samples(z.astype(np.float32))
+        known = np.isfinite(windows[:, self._used]).any(axis=1)
+        scores = (error, isolation, np.abs(z).max(axis=1))
+        return {name: np.where(known, score, np.nan) for name, score in zip(PEERS, scores, strict=True)}
+
+    def _standardised(self, windows: Array) -> Array:
+        used = self._used
+        z = (windows[:, used] - self._mean[used]) / self._scale[used]
+        bounded: Array = np.clip(np.where(np.isfinite(z), z, 0.0), -self._bound, self._bound)
+        return bounded
+
+
+def raw_windows(telemetry: pl.DataFrame, settings: FeatureSettings) -> pl.DataFrame:
+    """Average all metrics, as the file gives them, over the feature windows.
+
+    Parameters
+    ----------
+    telemetry : polars.DataFrame
+        A telemetry frame, samples in order.
+    settings : FeatureSettings
+        Length and stride of the windows, in samples.
+
+    Returns
+    -------
+    polars.DataFrame
+        `host`, `window`, and one column per metric; NaN where a sample of the window is missing or infinite.
+    """
+    parts = [_host_windows(part, settings) for part in split_hosts(telemetry)]
+    return pl.concat(parts, how="diagonal") if parts else pl.DataFrame(schema={"host": pl.String, "window": pl.Int64})
+
+
+def _host_windows(host: pl.DataFrame, settings: FeatureSettings) -> pl.DataFrame:
+    names = metric_names(host)
+    windows = max((host.height - settings.samples) // settings.stride + 1, 0)
+    start = np.arange(windows) * settings.stride
+    values = host.select(pl.col(names).cast(pl.Float64)).to_numpy()
+    finite = np.isfinite(values)
+    # sums of what is left after a typical value: counters of 1e12 keep their digits
+    offset = np.where(finite.any(axis=0), _first_finite(values, finite), 0.0)
+    total = np.cumsum(np.where(finite, values - offset, 0.0), axis=0, out=np.zeros_like(values))
+    total = np.vstack([np.zeros((1, len(names))), total])
+    lost = np.vstack([np.zeros((1, len(names)), dtype=np.int64), np.cumsum(~finite, axis=0)])
+    end = start + settings.samples
+    mean = (total[end] - total[start]) / settings.samples + offset
+    mean = np.where(lost[end] == lost[start], mean, np.nan)
+    keys = {"host": pl.repeat(host["host"][0], windows, eager=True), "window": np.arange(windows)}
+    return pl.DataFrame({**keys, **{name: mean[:, i] for i, name in enumerate(names)}})
+
+
+def _first_finite(values: Array, finite: NDArray[np.bool_]) -> Array:
+    first: Array = values[finite.argmax(axis=0), np.arange(values.shape[1])]
+    return first

@@ -1,0 +1,206 @@
+"""Which runs are the reference, and which are judged by it.
+
+What belongs here: finding labelled run files and dividing them, before anything is read. No run is ever judged by a
+baseline that it was fitted on (docs/adr/0015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from infrascope_core.errors import RunFileError
+from infrascope_core.run_file.labels import labels_path, read_labels
+from infrascope_core.run_file.name import RunName, parse_run_name
+from infrascope_core.run_file.sources import find_run_files
+
+ReferenceOf = Mapping[str, tuple[str, ...]]
+"""Run keys of the reference runs by the run key of each judged run."""
+
+
+@dataclass(frozen=True)
+class LabelledRun:
+    """A run file with labels.
+
+    Attributes
+    ----------
+    path : Path
+        Where the file lies.
+    name : RunName
+        What its name says.
+    part : str
+        Folder of the file below the one that was asked for, "" at its top: results are given for each part.
+    healthy : bool
+        The label file has a header and no rows.
+    """
+
+    path: Path
+    name: RunName
+    part: str
+    healthy: bool
+
+    @property
+    def key(self) -> str:
+        """The run key."""
+        return self.name.run_key
+
+
+@dataclass(frozen=True)
+class Split:
+    """Reference runs, judged runs, and who is judged by whom.
+
+    Attributes
+    ----------
+    reference, judged : tuple of LabelledRun
+        By run key; they share no run.
+    reference_of : ReferenceOf
+        For every judged run that has any.
+    notes : tuple of str
+        What a reader of the result must know about the division, a sentence each.
+    """
+
+    reference: tuple[LabelledRun, ...]
+    judged: tuple[LabelledRun, ...]
+    reference_of: ReferenceOf
+    notes: tuple[str, ...]
+
+
+def find_labelled(paths: Iterable[Path]) -> tuple[list[LabelledRun], list[tuple[Path, str]]]:
+    """Find run files with labels.
+
+    Returns
+    -------
+    runs : list of LabelledRun
+        By run key.
+    problems : list of (path, sentence)
+        Run files that cannot be used: without labels, with labels that cannot be read, with unknown names, or
+        with a name that another file has.
+
+    Raises
+    ------
+    InfraScopeError
+        A path does not exist.
+    """
+    found: dict[str, tuple[LabelledRun, Path]] = {}
+    problems: list[tuple[Path, str]] = []
+    for root in paths:
+        for key, files in find_run_files([root]).items():
+            for path in files:
+                try:
+                    run = _labelled(path, root)
+                except RunFileError as error:
+                    problems.append((error.path, error.fault))
+                    continue
+                if key in found and found[key][1] != path:
+                    problems.append((path, f"{found[key][1]} is another file of the same name; this one is left out"))
+                    continue
+                found[key] = (run, path)
+    return [found[key][0] for key in sorted(found)], problems
+
+
+def _labelled(path: Path, root: Path) -> LabelledRun:
+    name = parse_run_name(path)
+    labels = labels_path(path)
+    if not labels.exists():
+        raise RunFileError(
+            path, f"has no labels; expected {labels.name} beside it, with a header alone if the run is healthy"
+        )
+    folder = path.parent.relative_to(root.absolute()).as_posix() if root.is_dir() else "."
+    return LabelledRun(path, name, "" if folder == "." else folder, read_labels(labels, name.run_key).is_empty())
+
+
+def split_healthy(runs: Sequence[LabelledRun]) -> Split:
+    """Take the earlier half of each workload's healthy runs as the reference, and judge the rest.
+
+    Of an odd number the one in the middle is reference too. A workload with a single healthy run has it as its
+    reference, and no healthy run is left to be judged; one without any is not judged at all. Notes say both.
+    """
+    reference: list[LabelledRun] = []
+    notes: list[str] = []
+    for workload, members in _by_workload(runs).items():
+        healthy = sorted((run for run in members if run.healthy), key=lambda run: (run.name.started_at, run.key))
+        reference += healthy[: (len(healthy) + 1) // 2]
+        if len(healthy) == 1 and len(members) > 1:
+            notes.append(
+                f"{_spelled(workload)}: its one healthy run is the reference, so false episodes are counted only "
+                "between the faults of its other runs"
+            )
+    return _split(reference, runs, notes)
+
+
+def split_by_reference(runs: Sequence[LabelledRun], reference: Sequence[LabelledRun]) -> Split:
+    """Judge runs by the healthy ones among others of the same phase and workload.
+
+    Parameters
+    ----------
+    runs : sequence of LabelledRun
+        To be judged; those that are references themselves are not.
+    reference : sequence of LabelledRun
+        Those with faults are left out, and a note says so.
+    """
+    healthy = [run for run in reference if run.healthy]
+    left_out = len(reference) - len(healthy)
+    notes = [f"{left_out} of the reference runs are left out, because their labels hold faults"] if left_out else []
+    return _split(healthy, runs, notes)
+
+
+def split_by_phase(runs: Sequence[LabelledRun], phase: str, links: Path) -> Split:
+    """Judge runs by the healthy runs of another phase of the same workload.
+
+    Baselines are fitted per phase, so a reference run is presented under the phase of the runs it is to judge: by a
+    link of that name, with its labels.
+
+    Parameters
+    ----------
+    runs : sequence of LabelledRun
+        All runs; those of `phase` are references.
+    phase : str
+        As in run names, `train` or `infer`.
+    links : Path
+        Folder for the links; it is made if there is none.
+    """
+    judged = [run for run in runs if run.name.phase != phase]
+    phases = sorted({(run.name.phase, run.name.workload) for run in judged})
+    reference = [
+        _linked(run, wanted, links)
+        for run in runs
+        for wanted, workload in phases
+        if run.name.phase == phase and run.healthy and run.name.workload == workload
+    ]
+    return _split(reference, judged, [])
+
+
+def _linked(run: LabelledRun, phase: str, links: Path) -> LabelledRun:
+    links.mkdir(parents=True, exist_ok=True)
+    name = phase + run.path.name.removeprefix(run.name.phase)
+    link = links.absolute() / name
+    for source, target in ((run.path, link), (labels_path(run.path), labels_path(link))):
+        target.unlink(missing_ok=True)
+        target.symlink_to(source.absolute())
+    return replace(run, path=link, name=parse_run_name(link))
+
+
+def _split(reference: Sequence[LabelledRun], runs: Sequence[LabelledRun], notes: list[str]) -> Split:
+    chosen = {run.key: run for run in reference}
+    judged = sorted((run for run in runs if run.key not in chosen), key=lambda run: run.key)
+    groups = {workload: tuple(sorted(r.key for r in rs)) for workload, rs in _by_workload(chosen.values()).items()}
+    orphans = sorted({_workload(run) for run in judged} - set(groups))
+    notes = notes + [f"{_spelled(w)}: no healthy run to compare with, so its runs are not judged" for w in orphans]
+    reference_of = {run.key: groups[_workload(run)] for run in judged if _workload(run) in groups}
+    return Split(tuple(chosen[key] for key in sorted(chosen)), tuple(judged), reference_of, tuple(notes))
+
+
+def _workload(run: LabelledRun) -> tuple[str, str]:
+    return run.name.phase, run.name.workload
+
+
+def _spelled(workload: tuple[str, str]) -> str:
+    return " ".join(workload)
+
+
+def _by_workload(runs: Iterable[LabelledRun]) -> dict[tuple[str, str], list[LabelledRun]]:
+    groups: dict[tuple[str, str], list[LabelledRun]] = {}
+    for run in sorted(runs, key=lambda run: run.key):
+        groups.setdefault(_workload(run), []).append(run)
+    return dict(sorted(groups.items()))
