@@ -228,7 +228,7 @@ class EpisodeSettings(_Frozen):
     broken_share: float = Field(0.5, ge=0, lt=1)
     """A rule is broken if its left side holds and its right side does not in more than this share of the
     episode's baskets."""
-    rules: int = Field(3, ge=0)
+    broken_rules: int = Field(3, ge=0)
     """Most broken rules that an episode names."""
 
 
