@@ -150,9 +150,14 @@ def _windows(values: NDArray[_T], settings: FeatureSettings) -> NDArray[_T]:
     return view[:, :: settings.stride]
 
 
+def _sum(x: Array) -> Array:
+    """Sum over the last axis; on rows as short as these several times faster than `x.sum(axis=-1)`."""
+    return np.asarray(np.einsum("...i->...", x))
+
+
 def _event_counter_features(x: Array) -> Array:
     """`EVENT_COUNTER_FEATURES` of windows of finite values; (2, metrics, windows)."""
-    return np.stack([x.sum(axis=-1), x.max(axis=-1)])
+    return np.stack([_sum(x), x.max(axis=-1)])
 
 
 def _features(x: Array) -> Array:
@@ -173,11 +178,11 @@ def _features(x: Array) -> Array:
     ordered = np.sort(x, axis=-1)
     low, high = ordered[..., 0], ordered[..., -1]
     constant = low == high
-    total = x.sum(axis=-1)
+    total = _sum(x)
     mean = total / n
     d = x - mean[..., None]
     # The mean itself is rounded; what is left of it is taken out again.
-    rest = d.mean(axis=-1)
+    rest = _sum(d) / n
     d -= rest[..., None]
     mean = np.where(constant, low, mean + rest)
     d[constant] = 0.0
@@ -209,7 +214,7 @@ def _features(x: Array) -> Array:
             np.where(shapely & (variance > _VARIANCE_IS_ZERO), autocorrelation, np.nan),
             slope,
             total,
-            np.abs(steps).mean(axis=-1),
+            _sum(np.abs(steps)) / (n - 1),
             np.where(shapely, _dickey_fuller(d[..., :-1], steps), np.nan),
         ]
     )
@@ -222,8 +227,8 @@ def _dickey_fuller(before: Array, steps: Array) -> Array:
         return np.full(before.shape[:-1], np.nan)
     before_rounding = _ROUNDING * np.einsum("...i,...i", before, before)
     steps_rounding = _ROUNDING * np.einsum("...i,...i", steps, steps)
-    before = before - before.mean(axis=-1, keepdims=True)
-    steps = steps - steps.mean(axis=-1, keepdims=True)
+    before = before - _sum(before)[..., None] / n
+    steps = steps - _sum(steps)[..., None] / n
     xx = np.einsum("...i,...i", before, before)
     b = np.einsum("...i,...i", before, steps) / xx
     before *= b[..., None]
@@ -252,13 +257,20 @@ def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> 
     """
     keys = features.select(*WINDOW, "start_ts").unique(WINDOW).sort(WINDOW).with_row_index("row")
     matrix = np.full((keys.height, len(names)), np.nan)
-    metrics = sorted({metric for metric, _ in names})
-    known = pl.DataFrame({"metric": metrics, "code": np.arange(len(metrics))}, schema_overrides={"metric": pl.String})
-    cells = features.join(known, on="metric").join(keys.select("row", *WINDOW), on=WINDOW)
-    row, code = cells["row"].to_numpy(), cells["code"].to_numpy()
-    for feature in dict.fromkeys(feature for _, feature in names):
-        position = {metric: i for i, (metric, name) in enumerate(names) if name == feature}
-        column = np.array([position.get(metric, -1) for metric in metrics])[code]
-        wanted = column >= 0
-        matrix[row[wanted], column[wanted]] = cells[feature].to_numpy()[wanted]
+    cells = matrix.reshape(-1)
+    # The cells that each row of the features fills begin at `first`; whole features are never copied in a join.
+    # Neighbouring rows mostly are of one window, so their window is looked up once.
+    starts = features.select(pl.any_horizontal(pl.col(WINDOW).ne_missing(pl.col(WINDOW).shift()))).to_series()
+    heads = features.select(WINDOW).filter(starts)
+    row = heads.join(keys.select("row", *WINDOW), on=WINDOW, how="left", maintain_order="left")["row"]
+    first = row.cast(pl.Int64).to_numpy()[starts.cum_sum().to_numpy().astype(np.int64) - 1] * len(names)
+    codes = {metric: code for code, metric in enumerate(dict.fromkeys(metric for metric, _ in names))}
+    code = features["metric"].replace_strict(codes, default=len(codes), return_dtype=pl.Int64).to_numpy()
+    columns: dict[str, NDArray[np.int64]] = {}
+    for column, (metric, feature) in enumerate(names):
+        columns.setdefault(feature, np.full(len(codes) + 1, -1))[codes[metric]] = column
+    for feature, column_of_code in columns.items():
+        column_of_row = column_of_code[code]
+        wanted = slice(None) if (column_of_row >= 0).all() else column_of_row >= 0
+        cells[(first + column_of_row)[wanted]] = features[feature].to_numpy()[wanted]
     return keys.drop("row"), matrix
