@@ -27,6 +27,7 @@ from rich.progress import (
 from rich.text import Text
 
 from infrascope_core.cli.console import DebugOption, complain, frame_table, one_sentence, printable
+from infrascope_core.cli.evaluate import add_evaluate
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.settings import Settings, load_settings
@@ -142,6 +143,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
                 )
         raise typer.Exit(recording.exit_code)
 
+    add_evaluate(app, materialize)
     return app
 
 

@@ -344,27 +344,30 @@ def _raw(pipeline: Pipeline, key: str) -> pl.DataFrame:
 
 
 def _separation(judged: _Judged, methods: Mapping[str, Array], settings: EvaluationSettings) -> list[dict[str, object]]:
-    """Figures per fault and method. Windows of other faults are left out: neither healthy nor this fault's."""
+    """Figures per fault and method. Windows of other faults are left out: neither healthy nor this fault's.
+
+    VUS-PR weighs the windows about a fault's ends by itself, so those that it touches by less than half stay in.
+    """
     truth = judged.truth
     named = judged.faults["fault"].to_numpy()
     rows: list[dict[str, object]] = []
     for fault in [*judged.faults["fault"].unique().sort(), ANY_FAULT] if len(named) else []:
         of_fault = np.ones(len(named), dtype=bool) if fault == ANY_FAULT else named == fault
-        faulty = truth.faulty[:, of_fault].any(axis=1)
-        used = np.flatnonzero(faulty | truth.healthy)
-        label = faulty[used]
+        faulty = np.asarray(truth.faulty[:, of_fault].any(axis=1))
+        used = faulty | truth.healthy
+        near = np.flatnonzero(faulty | ~truth.touched[:, ~of_fault].any(axis=1))
         # windows on both sides of one that is left out are no neighbours
-        series = np.cumsum(np.diff(used, prepend=used[:1]) > 1)
+        series = np.cumsum(np.diff(near, prepend=near[:1]) > 1)
         for method, score in methods.items():
             rows.append(
                 {
                     "fault": fault,
                     "method": method,
-                    "windows": len(used),
-                    "faulty": int(label.sum()),
-                    "roc_auc": _known(metrics.roc_auc(score[used], label)),
-                    "average_precision": _known(metrics.average_precision(score[used], label)),
-                    "vus_pr": _known(metrics.vus_pr(score[used], label, settings.max_buffer, series)),
+                    "windows": int(used.sum()),
+                    "faulty": int(faulty.sum()),
+                    "roc_auc": _known(metrics.roc_auc(score[used], faulty[used])),
+                    "average_precision": _known(metrics.average_precision(score[used], faulty[used])),
+                    "vus_pr": _known(metrics.vus_pr(score[near], faulty[near], settings.max_buffer, series)),
                 }
             )
     return rows

@@ -9,6 +9,7 @@ Windows that a method gives no score count as its least abnormal ones: where it 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -277,8 +278,17 @@ def bootstrap_ratio(
     value = float(a.sum() / b.sum())
     if len(a) < 2:
         return value, np.nan, np.nan
-    draws = np.random.default_rng(random_state).multinomial(len(a), np.full(len(a), 1 / len(a)), size=resamples)
+    draws = _draws(len(a), resamples, random_state)
     above, below = (draws * a).sum(axis=1), (draws * b).sum(axis=1)
     ratios = above[below > 0] / below[below > 0]
     low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
     return value, float(low), float(high)
+
+
+@lru_cache(maxsize=32)
+def _draws(runs: int, resamples: int, random_state: int) -> NDArray[np.int64]:
+    """How often each run is drawn, resamples x runs."""
+    drawn: NDArray[np.int64] = np.random.default_rng(random_state).multinomial(
+        runs, np.full(runs, 1 / runs), size=resamples
+    )
+    return drawn

@@ -86,13 +86,18 @@ class WindowTruth:
     ----------
     faulty : ndarray of bool, windows x faults
         At least half of the window lies in the fault, or at least half of the fault in the window.
-    healthy : ndarray of bool, windows
-        No moment of the window lies in any fault. Windows that are neither touch a fault by less than half: to
-        call them either would measure where a label was cut, so they are left out.
+    touched : ndarray of bool, windows x faults
+        Window and fault share a moment. Windows that are touched by less than half are neither faulty nor healthy:
+        to call them either would measure where a label was cut.
     """
 
     faulty: Flags
-    healthy: Flags
+    touched: Flags
+
+    @property
+    def healthy(self) -> Flags:
+        """Windows that no fault touches."""
+        return np.asarray(~self.touched.any(axis=1))
 
 
 def window_truth(window_start: Array, length: float, fault_start: Array, fault_end: Array) -> WindowTruth:
@@ -109,5 +114,5 @@ def window_truth(window_start: Array, length: float, fault_start: Array, fault_e
     """
     shared = overlap(window_start, window_start + length, fault_start, fault_end)
     lasting = np.minimum(length, fault_end - fault_start)
-    faulty: NDArray[np.bool_] = (shared > 0) & (shared >= _HALF * lasting)
-    return WindowTruth(faulty, np.asarray((shared <= 0).all(axis=1)))
+    touched: NDArray[np.bool_] = shared > 0
+    return WindowTruth(touched & (shared >= _HALF * lasting), touched)

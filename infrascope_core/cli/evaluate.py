@@ -1,0 +1,179 @@
+"""`infrascope evaluate`: figures against known faults, on a terminal and as JSON."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import polars as pl
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from infrascope_core.cli.console import DebugOption, frame_table, one_sentence, printable
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.pipeline import OnProduct, Pipeline
+from infrascope_core.settings import load_settings
+
+if TYPE_CHECKING:
+    from infrascope_core.evaluation.data_set import DataSet, Evaluation
+
+Materialize = Callable[[Pipeline, bool, OnProduct], None]
+
+
+def add_evaluate(app: typer.Typer, materialize: Materialize) -> None:
+    """Add the command to the application."""
+
+    @app.command()
+    def evaluate(
+        folders: Annotated[
+            list[Path], typer.Argument(metavar="DIR...", help="Folders of labelled run files; each is a data set.")
+        ],
+        reference: Annotated[
+            list[Path] | None,
+            typer.Option(help="Folder of healthy runs to compare with; else the earlier half of DIR's healthy runs."),
+        ] = None,
+        reference_phase: Annotated[
+            str | None, typer.Option(help="The healthy runs of this phase are the reference of the other phases.")
+        ] = None,
+        json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
+        data: Annotated[
+            Path | None, typer.Option(help="Keep lake and models in this new folder, one below it per data set.")
+        ] = None,
+        settings: Annotated[
+            Path | None, typer.Option(help="YAML file with settings that differ from the defaults.")
+        ] = None,
+        debug: DebugOption = False,
+    ) -> None:
+        """Judge labelled runs by healthy ones, and say how well faults are found.
+
+        A label file lies beside each run (STEM.faults.csv); a header without rows says that the run is healthy.
+        No run is judged by a baseline that it took part in.
+
+        Exit status: 1 if no run could be judged.
+        """
+        with one_sentence(debug):
+            # scikit-learn and the rest take a second to import: `--help` does without
+            from infrascope_core.evaluation.data_set import evaluate as evaluate_sets  # noqa: PLC0415
+
+            sets = _data_sets(folders, reference or [], reference_phase)
+            under = load_settings(settings)
+            if json_file is not None and not json_file.absolute().parent.is_dir():
+                raise InfraScopeError(f"{json_file}: there is no such folder to write to")
+            with _folder(data) as place:
+                result = evaluate_sets(sets, place, under, materialize, on_set=_progress)
+            if json_file is not None:
+                json_file.write_text(result.as_json(), encoding="utf-8")
+            show(result)
+
+
+def _data_sets(folders: Sequence[Path], reference: Sequence[Path], phase: str | None) -> list[DataSet]:
+    from infrascope_core.evaluation.data_set import DataSet, Reference  # noqa: PLC0415
+
+    if reference and phase:
+        raise InfraScopeError("a reference is given by --reference or by --reference-phase, not by both")
+    names: dict[str, Path] = {}
+    for folder in folders:
+        name = _name(folder)
+        if name in names:
+            raise InfraScopeError(f"{folder}: {names[name]} is a data set of the same name; give them one by one")
+        names[name] = folder
+    return [
+        DataSet(name=name, paths=(folder,), reference=Reference(paths=tuple(reference), phase=phase))
+        for name, folder in names.items()
+    ]
+
+
+def _name(folder: Path) -> str:
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in folder.absolute().name)
+    return kept if kept[:1].isalnum() else f"set{kept}"
+
+
+@contextmanager
+def _folder(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        data.mkdir(parents=True, exist_ok=True)
+        yield data
+        return
+    with tempfile.TemporaryDirectory(prefix="infrascope-evaluation-") as folder:
+        yield Path(folder)
+
+
+def _progress(name: str) -> OnProduct:
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        return lambda table, done, total: None
+
+    def on_product(table: str, done: int, total: int) -> None:
+        console.print(Text(f"{name}: {table} {done} of {total}"), end="\n" if done == total else "\r")
+
+    return on_product
+
+
+def show(result: Evaluation) -> None:
+    """Print the figures of every data set, of every fault, and over all."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    for name, judgement in result.judgements.items():
+        split = result.splits[name]
+        hours = judgement.runs["healthy_hours"].sum()
+        console.print(
+            Text(
+                f"{name}: {judgement.runs.height} runs judged by {len(split.reference)} reference runs, "
+                f"{judgement.events.height} faults, {hours:.2f} healthy hours",
+                style="bold",
+            )
+        )
+        for note in judgement.notes:
+            console.print(Text(f"  {printable(note)}"), soft_wrap=True)
+        for path, said in judgement.problems:
+            console.print(Text(f"  {printable(path)}: {printable(said)}", style="yellow"), soft_wrap=True)
+    for said in result.unjudged.values():
+        console.print(Text(f"  {printable(said)}", style="yellow"), soft_wrap=True)
+    console.print()
+    figures = result.figures
+    for scope in [*result.judgements, *([None] if len(result.judgements) > 1 else [])]:
+        here = figures.filter(pl.col("data_set").eq_missing(pl.lit(scope)) & pl.col("part").is_null())
+        title = "All data sets" if scope is None else scope
+        console.print(separation_table(f"{title}: separation of windows", here.filter(pl.col("fault").is_null())))
+        console.print(alarm_table(f"{title}: what is raised, per fault", here))
+
+
+def separation_table(title: str, figures: pl.DataFrame) -> Table:
+    """Methods against areas, with intervals."""
+    wide = figures.drop_nulls("method").with_columns(text=_interval()).pivot("figure", index="method", values="text")
+    columns = {"method": "method", "roc_auc": "ROC-AUC", "average_precision": "average precision", "vus_pr": "VUS-PR"}
+    return frame_table(title, wide, **{name: head for name, head in columns.items() if name in wide.columns})
+
+
+def alarm_table(title: str, figures: pl.DataFrame) -> Table:
+    """Faults against recall, delay, blame and culprits; false alarms with all faults."""
+    wide = (
+        figures.filter(pl.col("method").is_null())
+        .with_columns(text=_interval(), fault=pl.col("fault").fill_null("any"))
+        .pivot("figure", index="fault", values="text")
+    )
+    columns = {
+        "fault": "fault",
+        "event_recall": "found",
+        "delay_s": "delay, s",
+        "subsystem_right": "subsystem right",
+        "hit_1": "culprit in 1",
+        "chance_1": "by chance",
+        "hit_3": "in 3",
+        "chance_3": "by chance ",
+        "hit_5": "in 5",
+        "chance_5": "by chance  ",
+        "false_episodes_per_hour": "false/hour",
+    }
+    return frame_table(title, wide, **{name: head for name, head in columns.items() if name in wide.columns})
+
+
+def _interval() -> pl.Expr:
+    value = pl.col("value").round(3).cast(pl.String)
+    both = pl.format("{} ({} to {})", value, pl.col("low").round(2), pl.col("high").round(2))
+    return pl.when(pl.col("low").is_not_null()).then(both).otherwise(value)

@@ -1,0 +1,249 @@
+"""Data sets as data: where runs lie, who is reference, under which settings; and the evaluation of several of them.
+
+What belongs here: the description that a suite file or a command line gives, and what is done with it, in order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from infrascope_core.errors import InfraScopeError, SettingsError
+from infrascope_core.evaluation.judgement import Judgement, Materialize, judge
+from infrascope_core.evaluation.report import figures
+from infrascope_core.evaluation.split import Split, find_labelled, split_by_phase, split_by_reference, split_healthy
+from infrascope_core.pipeline import OnProduct
+from infrascope_core.settings import Settings
+
+
+class _Described(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Reference(_Described):
+    """Who is the reference: at most one of these; by default the earlier half of each workload's healthy runs."""
+
+    paths: tuple[Path, ...] = ()
+    """Files and folders of their own, judged runs not among them."""
+    phase: str | None = None
+    """The healthy runs of this phase stand for the other phases of their workload."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Reference:
+        if self.paths and self.phase:
+            raise ValueError("a reference is given by paths or by a phase, not by both")
+        return self
+
+
+class Target(_Described):
+    """What a figure should reach; the page says whether it does."""
+
+    figure: str
+    part: str | None = None
+    method: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    above: tuple[str, ...] = ()
+    """Methods whose figure it should exceed, on every judged run."""
+
+
+class DataSet(_Described):
+    """A set of labelled runs that is evaluated on its own: one lake, one set of models.
+
+    `settings` names what differs from the defaults, as a settings file does: a set sampled once a minute has
+    windows of other lengths.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    about: str = ""
+    paths: tuple[Path, ...] = Field(min_length=1)
+    reference: Reference = Reference()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    targets: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came out.
+
+    Attributes
+    ----------
+    judgements : dict of str to Judgement
+        By data set.
+    splits : dict of str to Split
+        By data set.
+    settings : dict of str to Settings
+        By data set.
+    unjudged : dict of str to str
+        Why a data set could not be judged at all.
+    figures : polars.DataFrame
+        Schema `report.FIGURES`.
+    """
+
+    judgements: Mapping[str, Judgement]
+    splits: Mapping[str, Split]
+    settings: Mapping[str, Settings]
+    unjudged: Mapping[str, str]
+    figures: pl.DataFrame
+
+    def as_json(self) -> str:
+        """Everything as one document, the same for the same runs and settings."""
+        sets = {
+            name: {
+                "settings": self.settings[name].model_dump(mode="json"),
+                "reference": [run.key for run in self.splits[name].reference],
+                "notes": judgement.notes,
+                "problems": [{"file": path.name, "problem": said} for path, said in judgement.problems],
+                **{
+                    table: json.loads(getattr(judgement, table).drop("data_set").write_json())
+                    for table in ("runs", "events", "separation")
+                },
+            }
+            for name, judgement in self.judgements.items()
+        }
+        content = {"figures": json.loads(self.figures.write_json()), "data_sets": sets}
+        return json.dumps(content, indent=1) + "\n"
+
+
+def load_data_sets(path: Path, roots: Mapping[str, Path]) -> list[DataSet]:
+    """Read a suite file: a list of data sets, each with a `root` that its paths lie below.
+
+    Parameters
+    ----------
+    path : Path
+        YAML.
+    roots : mapping
+        Folder by root's name. A data set is passed over whose root is not given, or whose first path does not exist
+        below it.
+
+    Raises
+    ------
+    SettingsError
+        The file cannot be read or names something unknown.
+    """
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))["data_sets"]
+        found = []
+        for entry in entries:
+            content = dict(entry)
+            root = roots.get(content.pop("root"))
+            data_set = DataSet.model_validate(content)
+            if root is not None and (root / data_set.paths[0]).exists():
+                found.append(_below(data_set, root))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SettingsError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (OSError, TypeError, KeyError, yaml.YAMLError) as error:
+        raise SettingsError(f"{path}: no readable list of data sets ({error})") from None
+    return found
+
+
+def _below(data_set: DataSet, root: Path) -> DataSet:
+    reference = Reference(paths=tuple(root / p for p in data_set.reference.paths), phase=data_set.reference.phase)
+    return data_set.model_copy(update={"paths": tuple(root / p for p in data_set.paths), "reference": reference})
+
+
+def settings_of(data_set: DataSet, base: Settings) -> Settings:
+    """The base settings with what the data set changes.
+
+    Raises
+    ------
+    SettingsError
+        It names a setting that does not exist, or a value out of range.
+    """
+    try:
+        return Settings.model_validate(_merged(base.model_dump(), data_set.settings))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise SettingsError(f"{data_set.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in change.items():
+        both = isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
+        merged[name] = _merged(base[name], value) if both else value
+    return merged
+
+
+def divide(data_set: DataSet, links: Path) -> tuple[Split, list[tuple[Path, str]]]:
+    """Find the labelled runs and divide them into reference and judged ones.
+
+    Returns
+    -------
+    split : Split
+    problems : list of (path, sentence)
+        See `find_labelled`.
+    """
+    runs, problems = find_labelled(data_set.paths)
+    if data_set.reference.paths:
+        reference, more = find_labelled(data_set.reference.paths)
+        return split_by_reference(runs, reference), list(dict.fromkeys(problems + more))
+    if data_set.reference.phase:
+        return split_by_phase(runs, data_set.reference.phase, links), problems
+    return split_healthy(runs), problems
+
+
+def evaluate(
+    data_sets: Sequence[DataSet],
+    data: Path,
+    settings: Settings,
+    materialize: Materialize,
+    *,
+    on_set: Callable[[str], OnProduct] = lambda name: lambda table, done, total: None,
+) -> Evaluation:
+    """Evaluate data sets one after another.
+
+    Parameters
+    ----------
+    data_sets : sequence of DataSet
+        Names are distinct.
+    data : Path
+        Each set fills a new folder of its name below it.
+    settings : Settings
+        Of those sets that do not change them.
+    materialize : callable
+        Brings a pipeline's data folder up to date.
+    on_set : callable
+        Told the name of each data set; gives who is told about its progress.
+
+    Raises
+    ------
+    InfraScopeError
+        No data set can be judged. One that cannot, beside others that can, is told of in the result.
+    """
+    judgements: dict[str, Judgement] = {}
+    splits: dict[str, Split] = {}
+    under: dict[str, Settings] = {}
+    unjudged: dict[str, str] = {}
+    for data_set in data_sets:
+        own = settings_of(data_set, settings)
+        split, problems = divide(data_set, data / f"{data_set.name}.links")
+        try:
+            judgement = judge(
+                data_set.name, split, data / data_set.name, own, materialize, on_product=on_set(data_set.name)
+            )
+        except InfraScopeError as error:
+            unjudged[data_set.name] = "; ".join([str(error), *_sentences(problems)])
+            continue
+        judgement = replace(judgement, problems=(*problems, *judgement.problems))
+        if judgement.runs.is_empty():
+            why = "; ".join([*_sentences(judgement.problems), *judgement.notes])
+            unjudged[data_set.name] = f"{data_set.name}: no run could be judged ({why})"
+            continue
+        splits[data_set.name], under[data_set.name], judgements[data_set.name] = split, own, judgement
+    if not judgements:
+        raise InfraScopeError("; ".join(unjudged.values()) or "there is no data set to evaluate")
+    return Evaluation(judgements, splits, under, unjudged, figures(judgements.values(), settings.evaluation))
+
+
+def _sentences(problems: Sequence[tuple[Path, str]], most: int = 3) -> list[str]:
+    rest = [f"and {len(problems) - most} more"] if len(problems) > most else []
+    return [f"{path}: {said}" for path, said in problems[:most]] + rest
