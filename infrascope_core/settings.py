@@ -120,8 +120,17 @@ class SelectionSettings(_Frozen):
     max_runs: int = Field(10, ge=1)
     """Most runs of a workload whose telemetry is read (a seeded choice): the paper's workloads have 10."""
     random_state: int = 0
+
+    def fitted(self) -> SelectionSettings:
+        """What the catalogue rests on: it names redundant metrics whether or not they are left out."""
+        return self.model_copy(update={"enabled": True})
+
+
+class PruningCurveSettings(_Frozen):
+    """What selection would keep at other thresholds (Reveal, figure 4)."""
+
     thresholds: int = Field(90, ge=2)
-    """Points of the pruning curve ..."""
+    """Points of the curve ..."""
     lowest: float = Field(0.1, gt=0, lt=1)
     """... from here ..."""
     highest: float = Field(0.99, gt=0, le=1)
@@ -258,6 +267,7 @@ class Settings(_Frozen):
     reanalysis: ReanalysisSettings = ReanalysisSettings()
     classes: ClassSettings = ClassSettings()
     selection: SelectionSettings = SelectionSettings()
+    pruning_curve: PruningCurveSettings = PruningCurveSettings()
     mining: MiningSettings = MiningSettings()
     detectors: DetectorSettings = DetectorSettings()
     episodes: EpisodeSettings = EpisodeSettings()

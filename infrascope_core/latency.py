@@ -1,0 +1,116 @@
+"""What a window costs: seconds for its features, each detector, and its reasons.
+
+What belongs here: the measurement behind `detector_latency` (Reveal, section 5.3), of this machine at this moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from infrascope_core import baselines
+from infrascope_core.attribution import reasons
+from infrascope_core.baselines import Baseline
+from infrascope_core.features import feature_matrix, window_features
+from infrascope_core.settings import Settings
+from infrascope_core.tables import DETECTOR_LATENCY
+
+PAPER = {"features": 1.46, "zscore": 0.0011, "mahalanobis": 0.015, "isolation_forest": 0.08}
+"""Seconds per window in Reveal, section 5.3: about 700 channels with tsfresh, on its authors' machines."""
+
+Clock = Callable[[], float]
+
+
+def repeated(telemetry: pl.DataFrame, samples: int) -> pl.DataFrame:
+    """The rows of one host's telemetry over and over, until there are that many."""
+    rows = telemetry[np.arange(samples) % telemetry.height]
+    return rows.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64))
+
+
+def detector_latency(
+    telemetry: pl.DataFrame,
+    baseline: Baseline,
+    subsystem_of_metric: Callable[[str], str],
+    settings: Settings,
+    clock: Clock = time.perf_counter,
+) -> pl.DataFrame:
+    """Measure every stage at every batch size.
+
+    Parameters
+    ----------
+    telemetry : polars.DataFrame
+        Of one run and host that the baseline judges; repeated where it is shorter than the largest batch.
+    baseline : Baseline
+        Fitted detectors.
+    subsystem_of_metric : callable
+        Subsystem of a host-free metric name.
+    settings : Settings
+        `features`, `detectors`, and `latency`: batches and rounds.
+    clock : callable
+        Seconds.
+
+    Returns
+    -------
+    polars.DataFrame
+        Table `detector_latency`. `features` goes from samples to the table of features, a detector from the
+        standardised matrix to scores, `all_detectors` from the table of features to the table of scores and flags,
+        `reasons` from there to the table of reasons, as if every window were flagged. A first round, which pays for
+        what is paid once, does not count.
+    """
+    metrics = sorted({metric for metric, _ in baseline.names} & set(telemetry.columns))
+    rows = []
+    for batch in settings.latency.batches:
+        samples = repeated(telemetry, settings.features.samples + (batch - 1) * settings.features.stride)
+        for stage, work in _stages(samples, metrics, baseline, subsystem_of_metric, settings):
+            seconds = _timed(work, settings.latency.rounds, clock) / batch
+            rows.append(
+                {
+                    "platform": baseline.identity.platform,
+                    "stage": stage,
+                    "batch": batch,
+                    "metrics": len(metrics),
+                    "seconds": float(np.median(seconds)),
+                    "spread": float(np.std(seconds, ddof=1)),
+                    "paper": PAPER.get(stage),
+                }
+            )
+    return pl.DataFrame(rows, schema=DETECTOR_LATENCY.schema)
+
+
+def _stages(
+    samples: pl.DataFrame,
+    metrics: list[str],
+    baseline: Baseline,
+    subsystem_of_metric: Callable[[str], str],
+    settings: Settings,
+) -> list[tuple[str, Callable[[], object]]]:
+    """What is timed, with its inputs at hand."""
+    features = window_features(samples, settings.features, metrics)
+    windows, matrix = feature_matrix(features, baseline.names)
+    z = baseline.moments.standardise(matrix, windows["window"].to_numpy())
+    names = [detector.name for detector in baseline.detectors]
+    flagged = baselines.score(baseline, features).with_columns(
+        agreement=pl.lit(len(names), pl.Int64), flagged_by=pl.lit(names, pl.List(pl.String))
+    )
+    return [
+        ("features", partial(window_features, samples, settings.features, metrics)),
+        *((detector.name, partial(detector.score, z)) for detector in baseline.detectors),
+        ("all_detectors", partial(baselines.score, baseline, features)),
+        ("reasons", partial(reasons, baseline, features, flagged, subsystem_of_metric, settings.detectors)),
+    ]
+
+
+def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> NDArray[np.float64]:
+    """Seconds of each round, after one that does not count."""
+    work()
+    seconds = []
+    for _ in range(rounds):
+        start = clock()
+        work()
+        seconds.append(clock() - start)
+    return np.array(seconds)
