@@ -1,26 +1,94 @@
-"""Curation: the columns of a run that belong to the recipe's metric groups."""
+"""Curation: the columns of a run that belong to the recipe's metric groups, and those that are watched by window."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from infrascope_core.recipes import MetricGroup, Recipe
-from infrascope_core.run_file.columns import column_name
+from infrascope_core.run_file.columns import catalogue_name
 from infrascope_core.tables import CURATED_METRICS
 from infrascope_core.telemetry import metric_names, split_hosts
+
+TRUSTED = ("usable", "redundant")
+"""Statuses of metrics that hold information. Redundant ones stay in their group: groups are chosen by a person."""
+
+
+@dataclass(frozen=True)
+class FeaturePlan:
+    """Which metrics of a platform are watched window by window, and how.
+
+    Attributes
+    ----------
+    names : str
+        `metric` or `column`: how the catalogue names metrics.
+    rates : frozenset of str
+        Cumulative counters.
+    classes : mapping
+        Class by name of the metrics that are watched.
+    left_out : frozenset of str
+        Metrics that are not: distrusted, static, or redundant. What was never judged is watched.
+    """
+
+    names: str = "metric"
+    rates: frozenset[str] = frozenset()
+    classes: Mapping[str, str] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+
+    def of_host(self, metrics: list[str], host: str) -> dict[str, str | None]:
+        """The watched among a host's metrics, with their class; None for those that were never judged."""
+        named = ((metric, catalogue_name(metric, host, self.names)) for metric in metrics)
+        return {metric: self.classes.get(name) for metric, name in named if name not in self.left_out}
+
+    def as_text(self) -> str:
+        """All of it, for fingerprints."""
+        parts = [self.names, sorted(self.rates), sorted(self.classes.items()), sorted(self.left_out)]
+        return json.dumps(parts)
+
+
+def feature_plan(catalog: pl.DataFrame, platform: str, names: str, select: bool) -> FeaturePlan:
+    """What the catalogue says of a platform's window features.
+
+    Parameters
+    ----------
+    catalog : pl.DataFrame
+        The table `metric_catalog`.
+    platform : str
+        The platform.
+    names : str
+        How the catalogue names metrics (`Recipe.names`).
+    select : bool
+        Whether redundant metrics are left out.
+    """
+    rows = catalog.filter(platform=platform)
+    # a counter that hardly changes as it stands may well change in its rate
+    trusted = pl.col("status").is_in(TRUSTED) | (
+        (pl.col("status") == "near_constant") & (pl.col("treatment") == "rate")
+    )
+    dynamic = pl.col("metric_class").is_in(["dynamic", "event_counter"])
+    watched = trusted & dynamic & (pl.col("represented_by").is_null() | pl.lit(not select))
+    classes = dict(rows.filter(watched).select("metric", "metric_class").iter_rows())
+    return FeaturePlan(
+        names=names,
+        rates=frozenset(rows.filter(treatment="rate")["metric"]),
+        classes=classes,
+        left_out=frozenset(rows["metric"]) - set(classes),
+    )
 
 
 def excluded_metrics(catalog: pl.DataFrame, platform: str) -> frozenset[str]:
     """Names of the metrics that the catalogue does not trust on a platform."""
-    distrusted = (pl.col("platform") == platform) & (pl.col("status") != "usable")
+    distrusted = (pl.col("platform") == platform) & ~pl.col("status").is_in(TRUSTED)
     return frozenset(catalog.filter(distrusted)["metric"])
 
 
 def is_trusted(metric: str, host: str, excluded: frozenset[str], recipe: Recipe) -> bool:
     """Whether a metric of a host is outside the exclusions, under the recipe's way of naming."""
-    return _name(metric, host, recipe) not in excluded
+    return catalogue_name(metric, host, recipe.names) not in excluded
 
 
 def curated_metrics(telemetry: pl.DataFrame, recipe: Recipe, excluded: frozenset[str]) -> pl.DataFrame:
@@ -64,14 +132,10 @@ def members(group: MetricGroup, metrics: list[str], host: str, recipe: Recipe, e
 
     A fallback pattern is for hosts that lack the preferred metric, not for those where it is excluded.
     """
-    named = [(metric, _name(metric, host, recipe)) for metric in metrics]
+    named = [(metric, catalogue_name(metric, host, recipe.names)) for metric in metrics]
     for pattern in group.patterns:
         search = re.compile(pattern, re.IGNORECASE).search
         found = [(metric, name) for metric, name in named if search(name)]
         if found:
             return [metric for metric, name in found if name not in excluded]
     return []
-
-
-def _name(metric: str, host: str, recipe: Recipe) -> str:
-    return column_name(metric, host) if recipe.names == "column" else metric

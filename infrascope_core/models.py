@@ -14,13 +14,13 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core import baselines, curation, discretization, quality
+from infrascope_core import baselines, catalogue, curation, discretization
 from infrascope_core.baselines import Baseline
 from infrascope_core.errors import NotFittedError
 from infrascope_core.features import WINDOW
 from infrascope_core.lake import fingerprint
 from infrascope_core.pipeline import Pipeline
-from infrascope_core.tables import BASELINES, METRIC_CATALOG, TABLES, THRESHOLDS
+from infrascope_core.tables import BASELINES, METRIC_CATALOG, PRUNING_CURVE, TABLES, THRESHOLDS
 
 _MODELS = "models"
 
@@ -30,8 +30,21 @@ def fit_metric_catalog(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
     known = _fitted(pipeline, METRIC_CATALOG.name, refit)
     runs = pipeline.accepted().join(known, on="platform", how="anti")
     files = pipeline.lake.files("quality_metrics", runs["run_key"].to_list())
-    fresh = quality.metric_catalog(files, runs, pipeline.recipe)
+    fresh = catalogue.metric_catalog(files, runs, _telemetry(pipeline), pipeline.recipe, pipeline.settings)
     return _keep_fitted(pipeline, METRIC_CATALOG.name, pl.concat([known, fresh]).sort("platform", "metric"))
+
+
+def _telemetry(pipeline: Pipeline) -> catalogue.ReadTelemetry:
+    return lambda key: pipeline.lake.read("telemetry", key)
+
+
+def fit_pruning_curve(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
+    """Draw the curves of workloads that have none yet, or whose catalogue changed; of all, on a refit."""
+    known = _fitted(pipeline, PRUNING_CURVE.name, refit)
+    runs = pipeline.accepted().join(known, on=["platform", "phase", "workload"], how="anti")
+    catalog = pipeline.lake.read_cached(METRIC_CATALOG.name)
+    fresh = catalogue.pruning_curves(runs, catalog, _telemetry(pipeline), pipeline.recipe, pipeline.settings)
+    return _keep_fitted(pipeline, PRUNING_CURVE.name, pl.concat([known, fresh]).sort(*PRUNING_CURVE.key))
 
 
 def fit_thresholds(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
@@ -120,8 +133,12 @@ def _fitted_under(pipeline: Pipeline, table: str, platform: str) -> str:
     """
     settings, recipe = pipeline.settings, pipeline.recipe.model_dump_json()
     if table == METRIC_CATALOG.name:
-        return fingerprint(table, quality.CODE_VERSION, recipe)
+        parts = (settings.reanalysis, settings.classes, settings.selection.fitted())
+        return fingerprint(table, catalogue.CODE_VERSION, recipe, *(part.digest() for part in parts))
     catalog = pipeline.lake.read_cached(METRIC_CATALOG.name)
+    if table == PRUNING_CURVE.name:
+        own = catalog.filter(platform=platform).write_json()
+        return fingerprint(table, catalogue.CODE_VERSION, own, settings.pruning_curve.digest())
     excluded = "\n".join(sorted(curation.excluded_metrics(catalog, platform)))
     if table == THRESHOLDS.name:
         return fingerprint(table, discretization.CODE_VERSION, recipe, excluded, settings.windows.digest())

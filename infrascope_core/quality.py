@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,13 @@ import polars as pl
 
 from infrascope_core.recipes import Recipe
 from infrascope_core.run_file.columns import subsystem, unit
+from infrascope_core.settings import ReanalysisSettings
 from infrascope_core.tables import METRIC_CATALOG, QUALITY_METRICS
 from infrascope_core.telemetry import metric_names, split_hosts
 from infrascope_core.warehouse import run_sql
 
 INTERVAL = "interval[s]"
 """Pseudo-metric for the time between samples: `zeros` counts repeated timestamps, `missing` lost samples."""
-CODE_VERSION = "1"
-"""Raise it when a catalogue of the same runs would differ."""
 SAMPLING = "Sampling"
 """Subsystem of the pseudo-metric, which is no hardware's."""
 _GAP = 1.5
@@ -57,7 +56,7 @@ def _of_host(telemetry: pl.DataFrame) -> pl.DataFrame:
     facts = facts.with_columns(
         unit=pl.Series([unit(name) for name in values.columns], dtype=pl.String),
         subsystem=pl.Series([subsystem(name) for name in values.columns], dtype=pl.String),
-        distinct=pl.Series(_distinct(values, facts), dtype=pl.Int64),
+        **_movements(values, facts),
     )
     samples = telemetry.height
     facts = pl.concat([facts, _interval(telemetry["ts"])], how="diagonal").with_columns(
@@ -119,17 +118,22 @@ def _each(values: pl.DataFrame, statistic: pl.Expr) -> tuple[Any, ...]:
     return values.select(statistic).row(0) if values.width else ()
 
 
-def _distinct(values: pl.DataFrame, facts: pl.DataFrame) -> list[int]:
-    """Number of different values of each column; only those that move have to be counted."""
+def _movements(values: pl.DataFrame, facts: pl.DataFrame) -> dict[str, pl.Series]:
+    """Different values, rises and falls of each column; only those that move have to be looked at."""
     counts = []
     for name, low, high, infinite in facts.select("metric", "min", "max", "infinite").iter_rows():
         if low == high and not infinite:
-            counts.append(int(low is not None))
+            counts.append((int(low is not None), 0, 0))
         else:
             # numpy's counting of floats is twice as fast as a hash table of them
             column = values[name]
-            counts.append(len(np.unique((column.drop_nulls() if column.has_nulls() else column).to_numpy())))
-    return counts
+            known = (column.drop_nulls() if column.has_nulls() else column).to_numpy()
+            finite = known[np.isfinite(known)] if infinite else known
+            before, after = finite[:-1], finite[1:]
+            rises, changes = int(np.count_nonzero(after > before)), int(np.count_nonzero(after != before))
+            counts.append((len(np.unique(known)), rises, changes - rises))
+    table = pl.DataFrame(counts, schema=dict.fromkeys(("distinct", "rises", "falls"), pl.Int64), orient="row")
+    return table.to_dict()
 
 
 def _interval(ts: pl.Series) -> pl.DataFrame:
@@ -156,27 +160,51 @@ def _interval(ts: pl.Series) -> pl.DataFrame:
     )
 
 
-def metric_catalog(quality_files: Sequence[Path], runs: pl.DataFrame, recipe: Recipe) -> pl.DataFrame:
+def metric_catalog(
+    quality_files: Sequence[Path],
+    runs: pl.DataFrame,
+    recipe: Recipe,
+    settings: ReanalysisSettings | None = None,
+    levels: Collection[str] = (),
+) -> pl.DataFrame:
     """Verdict per platform and metric over all runs.
 
-    The rules are the recipe's (DESIGN section 4): always missing, always zero, near constant.
+    The rules of the status are the recipe's (DESIGN section 4): always missing, always zero, near constant. The
+    treatment says which metrics are cumulative counters (Reveal, appendix B; docs/adr/0016).
 
     Parameters
     ----------
     quality_files : sequence of Path
         Parquet files of `quality_metrics`, in sorted order.
     runs : pl.DataFrame
-        run_key and platform of the runs to pool.
+        run_key and platform of the runs to pool; started_at, samples and interval_s tell which of them are successive.
     recipe : Recipe
         Says how metrics are named and which constancy counts.
+    settings : ReanalysisSettings, optional
+        What makes a cumulative counter.
+    levels : collection of str
+        Units of metrics that are none, however they move.
+
+    Returns
+    -------
+    pl.DataFrame
+        The table `metric_catalog`, in which metric_class, formula, represented_by and correlation are still null.
     """
     if not quality_files:
         return METRIC_CATALOG.empty()
+    lasted = pl.duration(microseconds=(pl.col("samples") - 1) * pl.col("interval_s") * 1e6)
+    times = {"started_at": pl.col("started_at"), "ended_at": pl.col("started_at") + lasted}
+    if "started_at" not in runs.columns:
+        times = dict.fromkeys(times, pl.lit(None, pl.Datetime("us")))
     pooled = run_sql(
         "catalog",
-        {"quality": quality_files, "runs": runs.select("run_key", "platform")},
+        {"quality": quality_files, "runs": runs.select("run_key", "platform", **times)},
         names=recipe.names,
         constancy=recipe.constancy,
         near_constant=recipe.near_constant,
+        levels=sorted(levels),
+        **(settings or ReanalysisSettings()).model_dump(),
     )
-    return pooled.filter(pl.col("subsystem") != SAMPLING).cast(METRIC_CATALOG.schema)
+    treatment = pl.when("cumulative").then(pl.lit("rate")).otherwise(pl.lit("as_is"))
+    pooled = pooled.filter(pl.col("subsystem") != SAMPLING).with_columns(treatment=treatment)
+    return pl.concat([METRIC_CATALOG.empty(), pooled.drop("cumulative").cast({"runs": pl.Int64})], how="diagonal")

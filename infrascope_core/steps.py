@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from infrascope_core import attribution, baselines, curation, discretization, quality
+from infrascope_core import attribution, baselines, curation, discretization, quality, reanalysis
 from infrascope_core.features import window_features
 from infrascope_core.lake import fingerprint
 from infrascope_core.models import baseline_of, fitted_rows
@@ -82,15 +82,20 @@ def _curated_metrics(pipeline: Pipeline, key: str) -> pl.DataFrame:
 
 
 def _window_features(pipeline: Pipeline, key: str) -> pl.DataFrame:
-    recipe, excluded = pipeline.recipe, _excluded(pipeline, key)
-    wanted = [
-        metric
-        for host, metrics in _metrics_by_host(pipeline, key)
-        for metric in metrics
-        if curation.is_trusted(metric, host, excluded, recipe)
-    ]
-    telemetry = pipeline.lake.read("telemetry", key, [*KEY_COLUMNS, *dict.fromkeys(wanted)])
-    return window_features(telemetry, pipeline.settings.features)
+    plan, settings = _feature_plan(pipeline, key), pipeline.settings.features
+    parts = [window_features(pl.DataFrame(), settings)]
+    for host, metrics in sorted(_metrics_by_host(pipeline, key)):
+        derivable = reanalysis.derivations(metrics)
+        watched = plan.of_host([*metrics, *(d.metric for d in derivable)], host)
+        telemetry = pipeline.lake.read("telemetry", key, [*KEY_COLUMNS, *reanalysis.needed(metrics, watched)])
+        reanalysed = reanalysis.reanalyse(
+            telemetry.filter(pl.col("host") == host),
+            reanalysis.Plan(plan.rates, plan.names),
+            [d for d in derivable if d.metric in watched],
+        )
+        classes = {metric: name for metric, name in watched.items() if name is not None}
+        parts.append(window_features(reanalysed, settings, list(watched), classes))
+    return pl.concat(parts)
 
 
 def _group_windows(pipeline: Pipeline, key: str) -> pl.DataFrame:
@@ -138,6 +143,16 @@ def _excluded(pipeline: Pipeline, key: str) -> frozenset[str]:
     return curation.excluded_metrics(catalog, pipeline.platform(key))
 
 
+def _feature_plan(pipeline: Pipeline, key: str) -> curation.FeaturePlan:
+    catalog = fitted_rows(pipeline, METRIC_CATALOG.name, key)
+    select = pipeline.settings.selection.enabled
+    return curation.feature_plan(catalog, pipeline.platform(key), pipeline.recipe.names, select)
+
+
+def _knows_features(pipeline: Pipeline, key: str) -> str:
+    return _feature_plan(pipeline, key).as_text() + reanalysis.CODE_VERSION + pipeline.settings.features.digest()
+
+
 def _knows_excluded(pipeline: Pipeline, key: str) -> str:
     return pipeline.recipe.names + "\n".join(sorted(_excluded(pipeline, key)))
 
@@ -152,7 +167,7 @@ def _knows_baseline(pipeline: Pipeline, key: str) -> str:
 
 
 STEPS: dict[str, Step] = {
-    "quality_metrics": Step("1", ("telemetry",), lambda p, k: "", _quality_metrics),
+    "quality_metrics": Step("2", ("telemetry",), lambda p, k: "", _quality_metrics),
     "curated_metrics": Step("1", ("telemetry",), _knows_groups, _curated_metrics),
     "group_windows": Step("1", ("curated_metrics",), lambda p, k: p.settings.windows.digest(), _group_windows),
     "baskets": Step("1", ("group_windows",), lambda p, k: fitted_rows(p, THRESHOLDS.name, k).write_json(), _baskets),

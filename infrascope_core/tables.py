@@ -157,7 +157,7 @@ METRIC_CATALOG = Table(
     (
         _PLATFORM,
         Column("metric", TEXT, "metric; with the host in it where the recipe pools by column name"),
-        _UNIT,
+        Column("unit", TEXT, "unit as the file gives it; per second where the treatment is rate"),
         _SUBSYSTEM,
         Column("runs", INT, "runs that have the metric"),
         Column("status", TEXT, "usable, always_missing, always_zero, near_constant or redundant"),

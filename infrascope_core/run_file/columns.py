@@ -42,6 +42,11 @@ def column_name(metric: str, host: str) -> str:
     return f"{match['body']}.{host}{match['unit'] or ''}"
 
 
+def catalogue_name(metric: str, host: str, names: str) -> str:
+    """The name under which metrics are pooled: the column's (`names` is `column`), or the host-free one (`metric`)."""
+    return column_name(metric, host) if names == "column" else metric
+
+
 def unit(metric: str) -> str:
     """The unit in square brackets, or an empty string."""
     match = _SPLIT.fullmatch(metric)

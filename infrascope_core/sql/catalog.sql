@@ -1,7 +1,10 @@
--- Pools the quality of all runs into one verdict per platform and metric.
--- in:  quality (run_key, host, metric, unit, subsystem, samples, missing, infinite, zeros, mean, std, cv),
---      runs (run_key, platform); $names 'column' | 'metric', $constancy 'mean_cv' | 'pooled_cv', $near_constant
--- out: platform, metric, unit, subsystem, runs, status, reason
+-- Pools the quality of all runs into one verdict per platform and metric, and says which metrics are cumulative
+-- counters: never falling but for resets, growing, whole and not negative, in order from run to run (docs/adr/0016).
+-- in:  quality (run_key, host, metric, unit, subsystem, samples, missing, infinite, zeros, mean, std, cv, min, max,
+--      rises, falls), runs (run_key, platform, started_at, ended_at); $names 'column' | 'metric',
+--      $constancy 'mean_cv' | 'pooled_cv', $near_constant, $levels (units that are never cumulative), $min_moves,
+--      $max_fall_share, $reset_below, $max_resets, $max_broken_pairs, $steady
+-- out: platform, metric, unit, subsystem, runs, status, reason, cumulative
 WITH named AS (
     SELECT
         platform,
@@ -10,8 +13,11 @@ WITH named AS (
             WHEN 'column' THEN regexp_replace(metric, '(\[[^\[\]]*\])?$', '.' || host || '\1')
             ELSE metric
         END AS metric,
+        regexp_matches(metric, '^[^:]*_diff:') AS differenced,
         q.* EXCLUDE (metric, run_key),
         run_key,
+        started_at,
+        ended_at,
         samples - missing - infinite AS n
     FROM quality AS q
     JOIN runs USING (run_key)
@@ -38,22 +44,65 @@ pooled AS (
                 sum(coalesce((n - 1) * std * std, 0) ORDER BY run_key, host)
                 + sum(n * (mean - grand_mean) ** 2 ORDER BY run_key, host)
             ) / nullif(sum(n) - 1, 0)
-        ) / nullif(abs(any_value(grand_mean)), 0) AS pooled_cv
+        ) / nullif(abs(any_value(grand_mean)), 0) AS pooled_cv,
+        bool_or(differenced) AS differenced,
+        min(min) AS lowest,
+        -- within 1e-6 of a whole number, or so large that a fraction says nothing
+        bool_and(abs(min - round(min)) <= 1e-6 * greatest(1, abs(min))) AS whole_low,
+        bool_and(abs(max - round(max)) <= 1e-6 * greatest(1, abs(max))) AS whole_high,
+        sum(rises) AS rises,
+        sum(falls) AS falls,
+        coalesce(sum(falls) FILTER (falls <= $max_resets AND min < $reset_below * max), 0) AS resets,
+        sum(greatest(n - 1, 0)) AS steps
     FROM named
     JOIN grand USING (platform, metric)
     GROUP BY ALL
 ),
+-- runs of a host one after the other; those that fell are left out, their smallest value is not their first
+successive AS (
+    SELECT
+        platform,
+        metric,
+        min AS first_value,
+        lag(max) OVER earlier AS last_before,
+        started_at > lag(ended_at) OVER earlier AS apart
+    FROM named
+    WHERE n > 0 AND falls = 0
+    WINDOW earlier AS (PARTITION BY platform, metric, host ORDER BY started_at, run_key)
+),
+ordered AS (
+    SELECT
+        platform,
+        metric,
+        count(*) AS pairs,
+        count(*) FILTER (first_value < last_before) AS broken,
+        count(*) FILTER (first_value > last_before) AS climbs
+    FROM successive
+    WHERE apart
+    GROUP BY ALL
+),
 judged AS (
     SELECT
-        *,
+        pooled.*,
         CASE $constancy WHEN 'mean_cv' THEN mean_cv ELSE pooled_cv END AS cv,
         CASE
             WHEN always_missing THEN 'always_missing'
             WHEN always_zero THEN 'always_zero'
             WHEN cv < $near_constant THEN 'near_constant'
             ELSE 'usable'
-        END AS status
+        END AS status,
+        NOT differenced
+        AND NOT list_contains($levels, unit)
+        AND lowest >= 0
+        AND whole_low
+        AND whole_high
+        AND rises > 0
+        AND falls - resets <= $max_fall_share * (rises + falls)
+        AND rises + falls + coalesce(climbs, 0) >= $min_moves
+        AND CASE WHEN pairs > 0 THEN broken <= $max_broken_pairs * pairs ELSE rises >= $steady * steps END
+        AS cumulative
     FROM pooled
+    LEFT JOIN ordered USING (platform, metric)
 )
 SELECT
     platform,
@@ -66,6 +115,7 @@ SELECT
         WHEN 'always_missing' THEN format('no value in any of {} runs', runs)
         WHEN 'always_zero' THEN format('0 or missing in all of {} runs', runs)
         WHEN 'near_constant' THEN format('{} {:.2g} is below {:.2g}', replace($constancy, '_', ' '), cv, $near_constant)
-    END AS reason
+    END AS reason,
+    coalesce(cumulative, false) AS cumulative
 FROM judged
 ORDER BY platform, metric

@@ -62,6 +62,9 @@ def of_pandas(values: Values) -> dict:
         "infinite": int(np.isinf(series).sum()),
         "zeros": int((series == 0).sum()),
         "distinct": series.nunique(),
+        # against the last known value
+        "rises": int((finite.dropna().diff() > 0).sum()),
+        "falls": int((finite.dropna().diff() < 0).sum()),
         **{name: None if np.isnan(value) else float(value) for name, value in numbers.items()},
     }
 
@@ -229,7 +232,7 @@ def test_the_table_of_a_tiny_fleet(catalog):
         telemetry("r2", missing=[None, None], zero=[0, 0], steady=[100.01, 100.0], good=[1, 2], late=[5, 6]),
     )
     assert table.schema == METRIC_CATALOG.schema
-    assert table.rows() == [
+    assert table.select("platform", "metric", "unit", "subsystem", "runs", "status", "reason").rows() == [
         ("cpu", "good", "", "Other", 2, "usable", None),
         ("cpu", "late", "", "Other", 1, "usable", None),
         ("cpu", "missing", "", "Other", 2, "always_missing", "no value in any of 2 runs"),
