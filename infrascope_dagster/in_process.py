@@ -13,17 +13,19 @@ from typing import Self
 import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.fleet_comparisons import are_hosts_compared
 from infrascope_core.mining import is_mined
 from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.steps import is_current
 from infrascope_dagster import resources
 from infrascope_dagster.defs.fleet.assets import FLEET
+from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS, host_deviations
 from infrascope_dagster.defs.runs.ingest import ingest, source_files
 from infrascope_dagster.defs.runs.products import PRODUCTS
 from infrascope_dagster.partitions import INGEST_BATCH, PRODUCT_BATCH, RUN_FILES_NAME, range_tags, stretches
 from infrascope_dagster.progress import listening
 
-ASSETS = [source_files, ingest, *PRODUCTS, *FLEET]
+ASSETS = [source_files, ingest, *PRODUCTS, *FLEET, host_deviations, *EVALUATIONS]
 
 _INTERRUPTIONS = {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}
 _CLASS_NAME = re.compile(r"^[\w.]+\.\w+: ")
@@ -67,6 +69,7 @@ def bring_up_to_date(
         keys = pipeline.accepted()["run_key"].to_list()
         stages.products(["quality_metrics"], keys)
         stages.fleet(["metric_catalog"], refit)
+        stages.fleet(["pruning_curve"], refit)
         stages.products(["curated_metrics", "group_windows", "window_features"], keys)
         stages.fleet(["thresholds"], refit)
         stages.fleet(["baselines"], refit)
@@ -74,6 +77,8 @@ def bring_up_to_date(
         stages.products(["anomaly_scores", "anomaly_reasons"], keys)
         if not is_mined(pipeline):
             stages.fleet(["frequent_itemsets", "association_rules"])
+        if not are_hosts_compared(pipeline):
+            stages.fleet(["host_deviations"])
 
 
 class _Stages:

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -101,6 +101,27 @@ def cooccurrence(itemsets: pl.DataFrame, scope: str) -> Figure:
     return figure
 
 
+def pruning(curve: pl.DataFrame, max_correlation: float) -> Figure:
+    """What metric selection keeps at each threshold, a faint line per workload and their mean (Reveal, figure 4)."""
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.subplots()
+    measures = {
+        "selected_ratio": ("selected ratio", "#2ca02c"),
+        "mean_max_r": ("mean max |r|", "#1f77b4"),
+        "multi_r2": ("mean multi-R² proxy", "#e6a700"),
+    }
+    for name, (label, colour) in measures.items():
+        for _, own in sorted(curve.partition_by("platform", "phase", "workload", as_dict=True).items()):
+            axes.plot(own["threshold"].to_numpy(), own[name].to_numpy(), color=colour, linewidth=0.5, alpha=0.4)
+        mean = curve.group_by("threshold").agg(pl.mean(name)).sort("threshold")
+        axes.plot(mean["threshold"].to_numpy(), mean[name].to_numpy(), color=colour, linewidth=1.8, label=label)
+    axes.axvline(max_correlation, color="black", linestyle="--", linewidth=0.8)
+    axes.set_xlabel("threshold on |r|")
+    axes.set_ylim(0, 1)
+    axes.legend(loc="lower right", frameon=False, fontsize=8)
+    return figure
+
+
 def timeline(scores: pl.DataFrame) -> Figure:
     """Severity over time, a line per run and host; the dashed line is the flag threshold."""
     figure = Figure(figsize=(7, 2.5), layout="constrained")
@@ -111,4 +132,16 @@ def timeline(scores: pl.DataFrame) -> Figure:
     axes.axhline(1.0, color="black", linestyle="--", linewidth=0.8)
     axes.set_xlabel("seconds since the run's first window")
     axes.set_ylabel("severity")
+    return figure
+
+
+def interval_timelines(rows: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
+    """Anomaly intervals in seconds since the run's start, a line per setting (Reveal, figure 6)."""
+    figure = Figure(figsize=(7, 0.8 + 0.4 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for place, intervals in enumerate(rows.values()):
+        axes.broken_barh([(start, end - start) for start, end in intervals], (place - 0.3, 0.6), color="#cb181d")
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel("seconds since the run's start")
     return figure

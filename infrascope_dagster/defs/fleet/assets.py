@@ -23,7 +23,8 @@ class Fit(dg.Config):
     refit: bool = False
 
 
-def _common(table: str, group: str, condition: dg.AutomationCondition) -> dict[str, Any]:
+def common(table: str, group: str, condition: dg.AutomationCondition) -> dict[str, Any]:
+    """What all pooled assets have in common."""
     return {
         "name": table,
         "group_name": group,
@@ -35,34 +36,49 @@ def _common(table: str, group: str, condition: dg.AutomationCondition) -> dict[s
     }
 
 
-def _done(infrascope: PipelineResource, table: str, frame: pl.DataFrame, **more: Any) -> dict[str, Any]:
+def done(infrascope: PipelineResource, table: str, frame: pl.DataFrame, **more: Any) -> dict[str, Any]:
+    """Show the warehouse anew, and say what was made."""
     infrascope.publish()
     tell(table, 1, 1)
     return dict(metadata.of_table(frame, **more))
 
 
-@dg.asset(deps=["quality_metrics"], kinds={"duckdb"}, **_common("metric_catalog", "quality", FILL))
+@dg.asset(deps=["quality_metrics"], kinds={"duckdb"}, **common("metric_catalog", "quality", FILL))
 def metric_catalog(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult:
     """Judge metrics of platforms that were not judged yet, or of all."""
     catalog = models.fit_metric_catalog(infrascope.pipeline(), config.refit)
     counts = {f"metrics {status}": n for status, n in catalog["status"].value_counts(sort=True).iter_rows()}
+    classes = catalog["metric_class"].drop_nulls().value_counts(sort=True).iter_rows()
+    counts["classes"] = ", ".join(f"{n} {metric_class}" for metric_class, n in classes)
     return dg.MaterializeResult(
-        metadata=_done(infrascope, "metric_catalog", catalog, **counts),
+        metadata=done(infrascope, "metric_catalog", catalog, **counts),
         data_version=dg.DataVersion(fingerprint(catalog.write_json())),
     )
+
+
+# of telemetry it reads what the catalogue was fitted on, so it follows that
+@dg.asset(deps=["metric_catalog"], kinds={"numpy"}, **common("pruning_curve", "quality", FILL))
+def pruning_curve(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult:
+    """Draw the curves of workloads that have none yet, or of all."""
+    pipeline = infrascope.pipeline()
+    curve = models.fit_pruning_curve(pipeline, config.refit)
+    said = done(infrascope, "pruning_curve", curve, workloads=curve.select("platform", "phase", "workload").n_unique())
+    if curve.height:
+        said["picture"] = metadata.picture(metadata.pruning(curve, pipeline.settings.selection.max_correlation))
+    return dg.MaterializeResult(metadata=said, data_version=dg.DataVersion(fingerprint(curve.write_json())))
 
 
 @dg.asset(
     deps=["curated_metrics", "group_windows", "metric_catalog"],
     kinds={"duckdb"},
-    **_common("thresholds", "symbols", FILL),
+    **common("thresholds", "symbols", FILL),
 )
 def thresholds(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult:
     """Fit levels of groups that have none yet, or of all."""
     fitted = models.fit_thresholds(infrascope.pipeline(), config.refit)
     versions = fitted["version"].unique().sort().to_list()
     return dg.MaterializeResult(
-        metadata=_done(infrascope, "thresholds", fitted, degenerate=int(fitted["degenerate"].sum())),
+        metadata=done(infrascope, "thresholds", fitted, degenerate=int(fitted["degenerate"].sum())),
         data_version=dg.DataVersion(fingerprint(*versions)),
     )
 
@@ -70,43 +86,43 @@ def thresholds(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResul
 @dg.asset(
     deps=["window_features", "metric_catalog"],
     kinds={"scikitlearn"},
-    **_common("baselines", "anomalies", FILL),
+    **common("baselines", "anomalies", FILL),
 )
 def baselines(config: Fit, infrascope: PipelineResource) -> dg.MaterializeResult:
     """Fit baselines of workloads that have none yet, or of all."""
     fitted = models.fit_baselines(infrascope.pipeline(), config.refit)
     return dg.MaterializeResult(
-        metadata=_done(infrascope, "baselines", fitted, windows=int(fitted["windows"].sum())),
+        metadata=done(infrascope, "baselines", fitted, windows=int(fitted["windows"].sum())),
         data_version=dg.DataVersion(fingerprint(*fitted["version"])),
     )
 
 
-@dg.asset(deps=["baskets", "thresholds"], kinds={"numpy"}, **_common("frequent_itemsets", "patterns", MINE))
+@dg.asset(deps=["baskets", "thresholds"], kinds={"numpy"}, **common("frequent_itemsets", "patterns", MINE))
 def frequent_itemsets(infrascope: PipelineResource) -> dg.MaterializeResult:
     """Mine the itemsets of every scope."""
     pipeline = infrascope.pipeline()
     itemsets = mining.mine_itemsets(pipeline)
-    said = _done(infrascope, "frequent_itemsets", itemsets, scopes=itemsets["scope"].n_unique())
+    said = done(infrascope, "frequent_itemsets", itemsets, scopes=itemsets["scope"].n_unique())
     if itemsets.height:
         widest = next(scope for scope in mining.scopes(pipeline.accepted()) if scope in itemsets["scope"])
         said["picture"] = metadata.picture(metadata.cooccurrence(itemsets, widest))
     return dg.MaterializeResult(metadata=said)
 
 
-@dg.asset(deps=["frequent_itemsets"], kinds={"numpy"}, **_common("association_rules", "patterns", MINE))
+@dg.asset(deps=["frequent_itemsets"], kinds={"numpy"}, **common("association_rules", "patterns", MINE))
 def association_rules(infrascope: PipelineResource) -> dg.MaterializeResult:
     """Draw the rules of every scope."""
     rules = mining.mine_rules(infrascope.pipeline())
     best = strongest(rules, metadata.PREVIEW_ROWS)
-    said = _done(infrascope, "association_rules", rules, strongest=metadata.preview(best))
+    said = done(infrascope, "association_rules", rules, strongest=metadata.preview(best))
     return dg.MaterializeResult(metadata=said)
 
 
-@dg.asset(deps=["source_files", "run_files"], kinds={"parquet"}, **_common("rejected_files", "ingest", REVIEW))
+@dg.asset(deps=["source_files", "run_files"], kinds={"parquet"}, **common("rejected_files", "ingest", REVIEW))
 def rejected_files(infrascope: PipelineResource) -> dg.MaterializeResult:
     """List what could not be used, files with unknown names included."""
     rejected = infrascope.pipeline().review_rejections()
-    return dg.MaterializeResult(metadata=_done(infrascope, "rejected_files", rejected))
+    return dg.MaterializeResult(metadata=done(infrascope, "rejected_files", rejected))
 
 
-FLEET = [metric_catalog, thresholds, baselines, frequent_itemsets, association_rules, rejected_files]
+FLEET = [metric_catalog, pruning_curve, thresholds, baselines, frequent_itemsets, association_rules, rejected_files]
