@@ -1,7 +1,6 @@
 """Window features: values by hand, tsfresh and statsmodels as oracles, what is null, holes, classes."""
 
 import datetime as dt
-import time
 
 import numpy as np
 import pandas as pd
@@ -324,11 +323,26 @@ def test_a_matrix_of_no_windows_or_no_names():
     assert feature_matrix(found, [])[1].shape == (1, 0)
 
 
-def test_a_run_of_many_metrics_takes_seconds():
+def test_the_matrix_is_the_same_whatever_the_order_of_the_rows():
     rng = np.random.default_rng(0)
-    frame = telemetry(**{f"m{i}": rng.normal(size=16_000) for i in range(100)})
-    started = time.perf_counter()
-    found = window_features(frame, FeatureSettings())
-    assert found.height == 100 * 1598
-    feature_matrix(found, [(f"m{i}", f) for i in range(100) for f in FEATURES])
-    assert time.perf_counter() - started < 5
+    hosts = [telemetry(host=host, **{m: rng.normal(size=40) for m in "abc"}) for host in ("h2", "h1")]
+    found = window_features(pl.concat(hosts), FeatureSettings(samples=4, stride=3))
+    names = [(metric, feature) for metric in "cab" for feature in FEATURES]
+    windows, matrix = feature_matrix(found, names)
+    assert windows["host"].to_list() == ["h1"] * 13 + ["h2"] * 13
+    last = found.filter(host="h2", window=12, metric="b").select(FEATURES).row(0)
+    np.testing.assert_array_equal(matrix[-1, -len(FEATURES) :], np.array(last, dtype=float))
+    for seed in range(3):
+        shuffled = feature_matrix(found.sample(fraction=1, shuffle=True, seed=seed), names)
+        assert shuffled[0].equals(windows)
+        np.testing.assert_array_equal(shuffled[1], matrix)
+
+
+def test_the_size_of_the_chunks_leaves_no_trace(monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = telemetry(**{f"m{i:02}": rng.normal(1e9, 1, size=200) for i in range(12)}, gap=[None] + [0.1] * 199)
+    classes = {"m03": "event_counter", "m07": "event_counter"}
+    at_once = window_features(frame, FeatureSettings(), classes=classes)
+    for values in (1, 30 * 18 * 5):
+        monkeypatch.setattr("infrascope_core.features._CHUNK_VALUES", values)
+        assert window_features(frame, FeatureSettings(), classes=classes).equals(at_once)
