@@ -235,19 +235,22 @@ def window_settings(settings: Settings) -> list[Settings]:
     return found
 
 
+def _cuts(pipeline: Pipeline, runs: pl.DataFrame) -> list[_Cut]:
+    """The three lengths of windows over the chosen runs of one workload."""
+    chosen = pipeline.settings.agreement
+    keys = _chosen(runs.filter(pl.col("interval_s") > 0), chosen.max_runs, chosen.random_state)
+    return [_Cut(s, anomaly_intervals(pipeline, keys, s)) for s in window_settings(pipeline.settings)] if keys else []
+
+
 def window_agreement(pipeline: Pipeline) -> pl.DataFrame:
     """Judge some runs of every workload with three lengths of windows, and compare what is flagged.
 
     Intervals are of windows that any detector flags. Baselines are fitted on the chosen runs, one for each length, so
     that the lengths differ in nothing else.
     """
-    chosen = pipeline.settings.agreement
     rows: list[dict[str, object]] = []
     for _, runs in _workloads(pipeline):
-        keys = _chosen(runs.filter(pl.col("interval_s") > 0), chosen.max_runs, chosen.random_state)
-        if not keys:
-            continue
-        cuts = [_Cut(s, anomaly_intervals(pipeline, keys, s)) for s in window_settings(pipeline.settings)]
+        cuts = _cuts(pipeline, runs)
         interval_s = dict(runs.select("run_key", "interval_s").iter_rows())
         for a, b in combinations(cuts, 2):
             for key, host in sorted(a.intervals.keys() & b.intervals.keys()):
@@ -255,6 +258,51 @@ def window_agreement(pipeline: Pipeline) -> pl.DataFrame:
                 found = asdict(agreement.agreement(a.intervals[key, host], b.intervals[key, host]))
                 rows.append({"run_key": key, "host": host, **labels, **found})
     return _kept(pipeline, WINDOW_AGREEMENT, pl.DataFrame(rows, schema=WINDOW_AGREEMENT.schema))
+
+
+def hit_rates(table: pl.DataFrame) -> pl.DataFrame:
+    """Mean, median and standard deviation over runs for each pair of settings, as in table 2 of the paper."""
+    measures = ("iou", "hit_by_count", "hit_by_length")
+    return table.group_by("setting_a", "setting_b", maintain_order=True).agg(
+        pl.col("iou").count().alias("runs"),
+        *(
+            how(pl.col(name)).round(2).alias(f"{name} {how.__name__}")
+            for name in measures
+            for how in (pl.Expr.mean, pl.Expr.median, pl.Expr.std)
+        ),
+    )
+
+
+def example_timelines(pipeline: Pipeline, table: pl.DataFrame) -> dict[str, list[tuple[float, float]]]:
+    """Anomaly intervals of the run in which most were found, by setting, in seconds since its start.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Judges the runs of that workload once more.
+    table : polars.DataFrame
+        Table `window_agreement`.
+
+    Returns
+    -------
+    dict
+        Empty where nothing was found.
+    """
+    counted = table.sort(
+        pl.col("intervals_a") + pl.col("intervals_b"), "run_key", "host", descending=[True, False, False]
+    )
+    if not counted["intervals_a"].any():
+        return {}
+    key, host = str(counted["run_key"][0]), str(counted["host"][0])
+    run = pipeline.run_file(key)
+    runs = pipeline.accepted().filter(pl.all_horizontal(pl.col(name) == run[name] for name in _WORKLOAD))
+    start = int(pipeline.lake.read("telemetry", key, ["ts"])["ts"].dt.epoch("us").to_numpy().min())
+    return {
+        cut.label(float(str(run["interval_s"]))): [
+            ((int(a) - start) / 1e6, (int(b) - start) / 1e6) for a, b in cut.intervals.get((key, host), [])
+        ]
+        for cut in _cuts(pipeline, runs)
+    }
 
 
 # --- runs of a workload -----------------------------------------------------------------------------------------------

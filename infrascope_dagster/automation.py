@@ -15,6 +15,8 @@ from dagster import AutomationCondition as Condition
 FITTED = dg.AssetSelection.assets("metric_catalog", "thresholds", "baselines")
 
 MINING_CRON = "*/15 * * * *"
+EVALUATION_CRON = "0 3 * * 0"
+"""Sunday night: minutes of work that nothing waits for."""
 
 _HANDLED = Condition.newly_requested() | Condition.newly_updated()
 _NEVER_MADE = (Condition.missing() & ~Condition.execution_failed()).with_label("missing, and did not fail")
@@ -47,10 +49,15 @@ AFTER_INPUTS = _follow(
 
 FILL = ((_NEVER_MADE & _SOME_INPUT | _CHANGED_SINCE) & _AT_REST).with_label("fitted: fill what is missing")
 
-MINE = (
-    ((_CHANGED_SINCE | Condition.missing()) & _SOME_INPUT & Condition.cron_tick_passed(MINING_CRON)).since(_HANDLED)
-    & _AT_REST
-).with_label("mined: on the clock, if inputs changed")
+
+def _on_the_clock(cron: str, label: str) -> Any:
+    due = (_CHANGED_SINCE | Condition.missing()) & _SOME_INPUT & Condition.cron_tick_passed(cron)
+    return (due.since(_HANDLED) & _AT_REST).with_label(label)
+
+
+MINE = _on_the_clock(MINING_CRON, "mined: on the clock, if inputs changed")
+
+WEEKLY = _on_the_clock(EVALUATION_CRON, "evaluated: once a week, if inputs changed")
 
 REVIEW = (
     (

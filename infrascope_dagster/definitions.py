@@ -7,6 +7,7 @@ import dagster as dg
 from infrascope_core.settings import load_settings
 from infrascope_dagster.automation import automation_sensor
 from infrascope_dagster.defs.fleet import checks as fleet_checks
+from infrascope_dagster.defs.fleet.evaluations import evaluations
 from infrascope_dagster.defs.fleet.schedules import fill_missing, new_runs, refit_and_remine
 from infrascope_dagster.defs.runs import checks as run_checks
 from infrascope_dagster.defs.runs.sensor import run_file_sensor
@@ -19,7 +20,7 @@ def build_defs(infrascope: PipelineResource) -> dg.Definitions:
     return dg.Definitions(
         assets=ASSETS,
         asset_checks=[*run_checks.CHECKS, *fleet_checks.CHECKS],
-        jobs=[new_runs, refit_and_remine],
+        jobs=[new_runs, refit_and_remine, evaluations],
         schedules=[fill_missing],
         sensors=[run_file_sensor, automation_sensor],
         resources={"infrascope": infrascope},
