@@ -170,10 +170,11 @@ def _of_platform(platform: str, judged: pl.DataFrame, seen: Study, recipe: Recip
         why=pl.when(unseen).then(pl.lit("dynamic: not in the runs that were looked at")).otherwise("why"),
     )
     candidates = rows.filter(pl.col("metric_class").is_in(_WATCHED))
-    workloads = _selectable(seen, candidates, settings.selection)
-    redundant = selection.select(
-        {"/".join(workload): own for workload, own in workloads.items()}, settings.selection.max_correlation
-    )
+    groups = _groups(candidates)
+    matrices = {"/".join(workload): matrix.of(groups) for workload, matrix in seen.correlations.items()}
+    if not settings.selection.across_subsystems:
+        matrices = {workload: matrix.within(groups) for workload, matrix in matrices.items()}
+    redundant = selection.select(matrices, settings.selection.max_correlation)
     rows = rows.drop("represented_by", "correlation").join(redundant, on="metric", how="left")
     because = pl.format("r {} with {} in {}", pl.col("correlation").round(3), "represented_by", "workload")
     is_redundant = pl.col("represented_by").is_not_null()
@@ -208,13 +209,9 @@ def _derived(platform: str, behaviours: pl.DataFrame, classes: pl.DataFrame, rec
     )
 
 
-def _selectable(
-    seen: Study, candidates: pl.DataFrame, settings: SelectionSettings
-) -> dict[tuple[str, str], Correlations]:
-    """The matrices of the metrics among which is selected."""
-    groups = dict(candidates.select("metric", "subsystem").iter_rows())
-    chosen = {workload: own.of(groups) for workload, own in seen.correlations.items()}
-    return chosen if settings.across_subsystems else {w: own.within(groups) for w, own in chosen.items()}
+def _groups(candidates: pl.DataFrame) -> dict[str, str]:
+    """Subsystem of the metrics among which is selected."""
+    return dict(candidates.select("metric", "subsystem").iter_rows())
 
 
 def pruning_curves(
@@ -247,8 +244,10 @@ def pruning_curves(
         # redundancy is what is studied here: it must not decide who takes part
         open_rows = rows.with_columns(status=pl.col("status").replace("redundant", "usable"))
         seen = study(own, open_rows, read, recipe, settings)
-        for (phase, workload), matrix in _selectable(seen, candidates, settings.selection).items():
-            curve = selection.pruning_curve(matrix, settings.pruning_curve)
+        groups = _groups(candidates)
+        apart = None if settings.selection.across_subsystems else groups
+        for (phase, workload), matrix in seen.correlations.items():
+            curve = selection.pruning_curve(matrix.of(groups), settings.pruning_curve, apart)
             names = {"platform": str(platform), "phase": phase, "workload": workload}
             parts.append(curve.select(*(pl.lit(value).alias(name) for name, value in names.items()), pl.all()))
     return pl.concat(parts).sort(*PRUNING_CURVE.key)

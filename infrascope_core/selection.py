@@ -205,7 +205,9 @@ def select(workloads: Mapping[str, Correlations], max_correlation: float) -> pl.
     return strongest.sort("metric")
 
 
-def pruning_curve(correlations: Correlations, settings: PruningCurveSettings) -> pl.DataFrame:
+def pruning_curve(
+    correlations: Correlations, settings: PruningCurveSettings, groups: Mapping[str, str] | None = None
+) -> pl.DataFrame:
     """What selection keeps of a workload's metrics at each threshold (Reveal, figure 4).
 
     Parameters
@@ -214,6 +216,9 @@ def pruning_curve(correlations: Correlations, settings: PruningCurveSettings) ->
         The workload's matrix; undefined pairs count as uncorrelated.
     settings : PruningCurveSettings
         The thresholds, and the shrinkage of the matrix.
+    groups : mapping, optional
+        Group of each metric, where only a metric of the same group may stand for another; what is left is measured on
+        all pairs all the same.
 
     Returns
     -------
@@ -221,23 +226,26 @@ def pruning_curve(correlations: Correlations, settings: PruningCurveSettings) ->
         threshold, metrics, selected_ratio, mean_max_r, multi_r2. The last two are means over all metrics, kept or
         not, of the largest |r| with another kept metric, and of the R2 of its linear regression on the other kept
         metrics. With S = (1 - shrinkage) R + shrinkage I of the kept ones, R2 is 1 - 1 / inv(S)[i, i] for a kept
-        metric, and s' inv(S) s for another one, s being its shrunk correlations with the kept; within 0 and 1.
+        metric, and s' inv(S) s for another one, s being its shrunk correlations with the kept. A mean of matrices
+        whose pairs were known in different runs need not be a correlation matrix: R is the mean with its negative
+        eigenvalues set to 0 and its diagonal brought back to 1.
     """
     size = len(correlations.names)
-    order = ranking(correlations)
+    selectable = correlations if groups is None else correlations.within(groups)
+    order = ranking(selectable)
     r = np.nan_to_num(correlations.r)
     np.fill_diagonal(r, 1.0)
     others = np.abs(r) - 2 * np.eye(size)
-    shrunk = (1 - settings.shrinkage) * r + settings.shrinkage * np.eye(size)
     rows = []
     with threadpool_limits(1):
+        shrunk = (1 - settings.shrinkage) * _positive(r) + settings.shrinkage * np.eye(size)
         for threshold in np.linspace(settings.lowest, settings.highest, settings.thresholds).round(_DIGITS):
-            standing = representatives(correlations.r, order, float(threshold))
+            standing = representatives(selectable.r, order, float(threshold))
             kept = standing == np.arange(size)
             if not kept.any():
                 continue
             strongest = np.maximum(others[:, kept].max(axis=1), 0.0)
-            inverse = np.linalg.pinv(shrunk[np.ix_(kept, kept)], hermitian=True)
+            inverse = np.linalg.inv(shrunk[np.ix_(kept, kept)])
             across = shrunk[np.ix_(~kept, kept)]
             r2 = np.empty(size)
             r2[kept] = 1 - 1 / np.diagonal(inverse)
@@ -254,3 +262,13 @@ def pruning_curve(correlations: Correlations, settings: PruningCurveSettings) ->
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
         pl.col("selected_ratio", "mean_max_r", "multi_r2").round(_DIGITS)
     )
+
+
+def _positive(r: Array) -> Array:
+    """The matrix without its negative eigenvalues, scaled to a diagonal of 1."""
+    values, vectors = np.linalg.eigh(r)
+    if not values.size or values[0] >= 0:
+        return r
+    raised = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    scale = np.sqrt(np.maximum(np.diagonal(raised), 1e-12))
+    return np.asarray(raised / np.outer(scale, scale))
