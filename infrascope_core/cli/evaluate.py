@@ -151,29 +151,34 @@ def separation_table(title: str, figures: pl.DataFrame) -> Table:
 
 
 def alarm_table(title: str, figures: pl.DataFrame) -> Table:
-    """Faults against recall, delay, blame and culprits; false alarms with all faults."""
+    """Faults against recall, delay, blame and culprits; false alarms with all faults.
+
+    The chance beside a share is what a random ranking of the run's metrics would reach.
+    """
     wide = (
         figures.filter(pl.col("method").is_null())
-        .with_columns(text=_interval(), fault=pl.col("fault").fill_null("any"))
-        .pivot("figure", index="fault", values="text")
+        .with_columns(text=_interval(), value=pl.col("value").round(2).cast(pl.String))
+        .with_columns(fault=pl.col("fault").fill_null("any"))
+        .pivot("figure", index="fault", values=["text", "value"])
     )
+    for k in (1, 3, 5):
+        if f"value_hit_{k}" in wide.columns:
+            share = pl.format("{} ({})", f"value_hit_{k}", f"value_chance_{k}")
+            wide = wide.with_columns(share.alias(f"culprit_{k}"))
     columns = {
         "fault": "fault",
-        "event_recall": "found",
-        "delay_s": "delay, s",
-        "subsystem_right": "subsystem right",
-        "hit_1": "culprit in 1",
-        "chance_1": "by chance",
-        "hit_3": "in 3",
-        "chance_3": "by chance ",
-        "hit_5": "in 5",
-        "chance_5": "by chance  ",
-        "false_episodes_per_hour": "false/hour",
+        "text_event_recall": "found",
+        "text_false_episodes_per_hour": "false/hour",
+        "text_delay_s": "delay, s",
+        "value_subsystem_right": "subsystem",
+        "culprit_1": "hit@1 (chance)",
+        "culprit_3": "hit@3",
+        "culprit_5": "hit@5",
     }
     return frame_table(title, wide, **{name: head for name, head in columns.items() if name in wide.columns})
 
 
 def _interval() -> pl.Expr:
     value = pl.col("value").round(3).cast(pl.String)
-    both = pl.format("{} ({} to {})", value, pl.col("low").round(2), pl.col("high").round(2))
+    both = pl.format("{} ({}-{})", value, pl.col("low").round(2), pl.col("high").round(2))
     return pl.when(pl.col("low").is_not_null()).then(both).otherwise(value)

@@ -24,8 +24,8 @@ class Peers:
     """The peers, fitted on windows of reference runs.
 
     A column that is missing from more than half of the reference windows, or does not move in them, is left out. A
-    missing value is no deviation, and deviations are bounded, as for our own detectors: the peers are to be as
-    strong as they can be made without knowing more.
+    missing value is no deviation. PCA and forest get bounded deviations, as our own detectors do, so that a nearly
+    still column does not drown all others: the peers are to be as strong as they can be made without knowing more.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Peers:
         self._fitted = bool(self._used.any()) and len(reference) > 1
         if not self._fitted:
             return
-        z = self._standardised(reference)
+        z = self._bounded(self._deviation(reference))
         # One thread: the order in which BLAS sums, and so the last digit, depends on the number of threads.
         with threadpool_limits(limits=1):
             self._pca = decomposition.PCA(n_components=settings.peer_variance, svd_solver="full").fit(z)
@@ -67,20 +67,24 @@ class Peers:
         nothing = np.full(len(windows), np.nan)
         if not self._fitted or not len(windows):
             return dict.fromkeys(PEERS, nothing)
-        z = self._standardised(windows)
+        deviation = self._deviation(windows)
+        z = self._bounded(deviation)
         with threadpool_limits(limits=1):
             # rest of the squared length outside the subspace; the components are orthonormal
             y = z - self._pca.mean_
             error = np.square(y - (y @ self._pca.components_.T) @ self._pca.components_).mean(axis=1)
             isolation = -self._forest.score_samples(z.astype(np.float32))
         known = np.isfinite(windows[:, self._used]).any(axis=1)
-        scores = (error, isolation, np.abs(z).max(axis=1))
+        scores = (error, isolation, np.abs(deviation).max(axis=1))
         return {name: np.where(known, score, np.nan) for name, score in zip(PEERS, scores, strict=True)}
 
-    def _standardised(self, windows: Array) -> Array:
+    def _deviation(self, windows: Array) -> Array:
         used = self._used
         z = (windows[:, used] - self._mean[used]) / self._scale[used]
-        bounded: Array = np.clip(np.where(np.isfinite(z), z, 0.0), -self._bound, self._bound)
+        return np.where(np.isfinite(z), z, 0.0)
+
+    def _bounded(self, deviation: Array) -> Array:
+        bounded: Array = np.clip(deviation, -self._bound, self._bound)
         return bounded
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from infrascope_core.evaluation.judgement import ANY_FAULT, HITS, Judgement
+from infrascope_core.evaluation.judgement import ANY_FAULT, HITS, METHODS, Judgement
 from infrascope_core.evaluation.metrics import bootstrap_ratio
 from infrascope_core.settings import EvaluationSettings
 
@@ -43,6 +43,7 @@ FIGURES = pl.Schema(
 """One figure a row: `value` in `low` to `high`, from `runs` runs and `count` events, hours, windows or runs. Null in
 `data_set`, `part` or `fault` means over all of them; `method` is null for figures of the product as a whole."""
 
+_VALUES = ("value", "low", "high", "runs", "count")
 _SCOPES = (
     (),
     ("data_set",),
@@ -72,8 +73,8 @@ def figures(judgements: Iterable[Judgement], settings: EvaluationSettings) -> pl
     """
     units = pl.concat([part for judgement in judgements for part in _units(judgement)])
     parts = [_pooled(units, scope, settings) for scope in _SCOPES]
-    order = ["data_set", "part", "fault", "figure", "method"]
-    return pl.concat(parts).sort(order, nulls_last=False, maintain_order=True)
+    place = pl.col("method").replace_strict(METHODS, range(len(METHODS)), default=-1, return_dtype=pl.Int64)
+    return pl.concat(parts).sort("data_set", "part", "fault", "figure", place, nulls_last=False, maintain_order=True)
 
 
 def _units(judgement: Judgement) -> list[pl.DataFrame]:
@@ -122,7 +123,7 @@ def _pooled(units: pl.DataFrame, scope: Sequence[str], settings: EvaluationSetti
         found.append(
             dict(zip(keys, group, strict=True)) | interval | {"runs": part.height, "count": part["below"].sum()}
         )
-    frame = pl.DataFrame(found, schema={name: FIGURES[name] for name in [*keys, *interval_columns()]})
+    frame = pl.DataFrame(found, schema={name: FIGURES[name] for name in (*keys, *_VALUES)})
     missing = [pl.lit(None, pl.String).alias(name) for name in ("data_set", "part", "fault") if name not in scope]
     return (
         frame.with_columns(missing)
@@ -130,8 +131,3 @@ def _pooled(units: pl.DataFrame, scope: Sequence[str], settings: EvaluationSetti
         .drop_nulls("value")
         .select(FIGURES.names())
     )
-
-
-def interval_columns() -> tuple[str, ...]:
-    """Columns of `FIGURES` that hold a figure, in order."""
-    return ("value", "low", "high", "runs", "count")

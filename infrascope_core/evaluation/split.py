@@ -30,7 +30,8 @@ class LabelledRun:
     name : RunName
         What its name says.
     part : str
-        Folder of the file below the one that was asked for, "" at its top: results are given for each part.
+        First folder on the way from the one that was asked for to the file, "" at its top: results are given for
+        each part.
     healthy : bool
         The label file has a header and no rows.
     """
@@ -106,8 +107,8 @@ def _labelled(path: Path, root: Path) -> LabelledRun:
         raise RunFileError(
             path, f"has no labels; expected {labels.name} beside it, with a header alone if the run is healthy"
         )
-    folder = path.parent.relative_to(root.absolute()).as_posix() if root.is_dir() else "."
-    return LabelledRun(path, name, "" if folder == "." else folder, read_labels(labels, name.run_key).is_empty())
+    folders = path.relative_to(root.absolute()).parts[:-1] if root.is_dir() else ()
+    return LabelledRun(path, name, folders[0] if folders else "", read_labels(labels, name.run_key).is_empty())
 
 
 def split_healthy(runs: Sequence[LabelledRun]) -> Split:
