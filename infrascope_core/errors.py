@@ -44,3 +44,7 @@ class NotFittedError(InfraScopeError):
 
 class CollectError(InfraScopeError):
     """The collector cannot record: bad arguments, nothing to sample, or no room for the file."""
+
+
+class SimulationError(InfraScopeError):
+    """A simulation cannot be made as asked: an unknown fault, an impossible interval, an argument out of its range."""

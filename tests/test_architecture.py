@@ -16,6 +16,7 @@ LAYERS = [
     ["errors", "tables", "telemetry"],
     ["settings"],
     ["run_file", "collect", "standardisation"],
+    ["simulate"],
     ["lake", "recipes"],
     ["warehouse"],
     [

@@ -1,0 +1,203 @@
+"""What the job does at each moment: its phases, and within the step what is fetched, computed and exchanged.
+
+What belongs here: the job's own course, the same on all of its hosts, and how faults slow it down. Signals hold, per
+sample, the mean since the sample before; so they are right for steps shorter than a sample, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import lfilter, lfiltic
+
+from infrascope_core.simulate.disturbance import Disturbance, Signal
+from infrascope_core.simulate.machines import gpu
+from infrascope_core.simulate.plan import Draws
+from infrascope_core.simulate.workloads import Profile
+
+PHASES = ("startup", "loading", "warmup", "step", "evaluation", "checkpoint", "ending")
+_LONGEST_PREPARATION = 0.35
+"""Start-up, loading, warm-up and end take at most this share of a run; in a shorter run they are shorter."""
+_EVALUATION_PERIOD = 0.4
+"""A forward pass takes this share of a step's period."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Shares of the time since the sample before, 0..1.
+
+    Attributes
+    ----------
+    phases : dict of str to Signal
+        By `PHASES`; they sum to 1.
+    input, compute, sync : Signal
+        Within warm-up and steps: fetching the next batch, computing, exchanging (waiting for other hosts included).
+    lagging : Signal
+        Part of `compute` in which only a slow GPU computes and its peers wait.
+    forward : Signal
+        Forward passes of the evaluation.
+    """
+
+    phases: dict[str, Signal]
+    input: Signal
+    compute: Signal
+    sync: Signal
+    lagging: Signal
+    forward: Signal
+
+    @property
+    def working(self) -> Signal:
+        """Warm-up and steps."""
+        return self.phases["warmup"] + self.phases["step"]
+
+
+@dataclass(frozen=True)
+class Delay:
+    """What one host adds to each step, in shares of the healthy period."""
+
+    input: Signal
+    compute: Signal
+    lagging: Signal
+    sync: Signal
+    hang: Signal
+
+    @property
+    def total(self) -> Signal:
+        """All of it, hanging excepted."""
+        return self.input + self.compute + self.lagging + self.sync
+
+
+def lag(signal: Signal, tau_s: float, dt: float, start: float | None = None) -> Signal:
+    """First-order lag of a signal; from `start`, or settled at the first value."""
+    keep = float(np.exp(-dt / tau_s))
+    initial = lfiltic([1 - keep], [1, -keep], [signal[0] if start is None else start])
+    filtered: Signal = lfilter([1 - keep], [1, -keep], signal, axis=-1, zi=initial)[0]
+    return filtered
+
+
+def drift(rng: np.random.Generator, shape: int | tuple[int, int], tau_s: float, dt: float) -> Signal:
+    """Noise with a memory of tau (an Ornstein-Uhlenbeck process of mean 0 and standard deviation 1)."""
+    keep = float(np.exp(-dt / tau_s))
+    white = rng.standard_normal(shape, dtype=np.float32)
+    white[..., 1:] *= np.float32(np.sqrt(1 - keep**2))
+    walk: Signal = lfilter([1.0], [1.0, -keep], white, axis=-1)
+    return walk
+
+
+def clock_cut(state: Disturbance, load: Signal, dt: float) -> tuple[Signal, Signal]:
+    """Temperature without throttling, C, and clock of a GPU whose cooling fails, 0..1 of its boost clock.
+
+    The load is the phase's, without the detail of the step: heat is slower than steps.
+    """
+    part = gpu()
+    watts = part.idle_watt + part.context_watt + (part.full_watt - part.idle_watt - part.context_watt) * load
+    resistance = part.kelvin_per_watt * (1 + state.heat)
+    hot = lag(part.ambient_c + resistance * watts, part.thermal_lag_s / 2, dt)
+    return hot, np.clip(1 - 0.016 * np.maximum(hot - part.slowdown_c, 0), 0.4, 1)
+
+
+def delay(state: Disturbance, profile: Profile, clock: Signal) -> Delay:
+    """How a host's disturbances lengthen its steps."""
+    compute_share = 1 - profile.input_share - profile.sync_share
+    retried = 0.10 * np.sqrt(state.loss_percent)
+    return Delay(
+        input=profile.copy_share * (16 / state.lanes - 1)
+        + profile.input_share * (1.2 * state.foreign_io + 0.6 * state.neighbour + 0.4 * state.remote),
+        compute=compute_share
+        * (0.14 * state.remote + (1 / clock - 1) + (1 / (1 - state.cpu_throttle) - 1) * 0.8 + 0.10 * state.neighbour),
+        lagging=compute_share * (1 / (1 - state.slow_gpu) - 1),
+        sync=profile.sync_share * (1.9 * state.funnel + 0.35 * state.irq_focus + 0.25 * state.remote)
+        + (profile.sync_share + 0.05) * retried,
+        hang=state.gpu_hang,
+    )
+
+
+def schedule(profile: Profile, duration_s: float) -> list[tuple[str, float]]:
+    """Phases in order, each with its end in seconds."""
+    preparation = profile.startup_s + profile.loading_s + profile.warmup_s + profile.ending_s
+    scale = min(1.0, _LONGEST_PREPARATION * duration_s / preparation)
+    plan: list[tuple[str, float]] = []
+    now = 0.0
+    for phase in ("startup", "loading", "warmup"):
+        now += scale * float(getattr(profile, f"{phase}_s"))
+        plan.append((phase, now))
+    last = duration_s - scale * profile.ending_s
+    events = [
+        (now + every * number, phase, length)
+        for phase, every, length in (
+            ("evaluation", profile.evaluation_every_s, profile.evaluation_s),
+            ("checkpoint", profile.checkpoint_every_s, profile.checkpoint_s),
+        )
+        for number in range(1, int((last - now) / every) + 1 if every else 1)
+    ]
+    for begin, phase, length in sorted(events):
+        begin = max(begin, now)
+        if begin + length < last:
+            plan += [("step", begin), (phase, begin + length)]
+            now = begin + length
+    return [*plan, ("step", last), ("ending", duration_s + 3600)]
+
+
+def activity(
+    profile: Profile, times: Signal, delays: list[Delay], host: int, draws: Draws, duration_s: float
+) -> Activity:
+    """The job's course on one host, given what every host adds to the steps.
+
+    A step lasts as long as on the slowest host; the others wait for it where they synchronise.
+    """
+    dt = float(np.median(np.diff(times)))
+    phases = _phases(schedule(profile, duration_s), times)
+    own = delays[host]
+    slowest = np.maximum.reduce([d.total for d in delays])
+    hang = np.maximum.reduce([d.hang for d in delays])
+    length = 1 + slowest
+    wobble = np.exp(0.02 * drift(draws.stream("step wobble"), len(times), 4.0, dt))
+    rate = (0.6 * phases["warmup"] + phases["step"]) * (1 - hang) / (profile.period_s * length * wobble)
+    progress = np.cumsum(rate * dt) + draws.stream("step phase").random()
+
+    fetching = (profile.input_share + own.input) / length
+    lagging = own.lagging / length
+    computing = (1 - profile.input_share - profile.sync_share + own.compute) / length
+    bounds = np.cumsum([fetching, computing, lagging], axis=0)
+    at_work = (phases["warmup"] + phases["step"]) * (1 - hang)
+    shares = _duties(progress, [np.zeros_like(bounds[0]), *bounds, np.ones_like(bounds[0])])
+    inputs, compute, late, sync = (share * at_work for share in shares)
+    idle_peers = (phases["warmup"] + phases["step"]) * np.maximum(hang - own.hang, 0)  # others hang: wait for them
+    forward_progress = np.cumsum(phases["evaluation"] * dt) / (_EVALUATION_PERIOD * profile.period_s)
+    (forward,) = _duties(forward_progress, [np.full(len(times), 0.06), np.ones(len(times))])
+    return Activity(
+        phases=phases,
+        input=inputs,
+        compute=compute + late,
+        sync=sync + idle_peers,
+        lagging=late,
+        forward=forward * phases["evaluation"],
+    )
+
+
+def _phases(plan: list[tuple[str, float]], times: Signal) -> dict[str, Signal]:
+    """Share of each sample's time in each phase, from the exact boundaries."""
+    ends = np.array([end for _, end in plan])
+    lengths = np.diff(ends, prepend=-3600.0)
+    edges = np.concatenate([[-3600.0], ends])
+    moments = np.concatenate([[2 * times[0] - times[1]], times])
+    shares = {}
+    for phase in PHASES:
+        spent = np.cumsum(lengths * [name == phase for name, _ in plan])
+        shares[phase] = np.diff(np.interp(moments, edges, np.concatenate([[0.0], spent]))) / np.diff(moments)
+    return shares
+
+
+def _duties(progress: Signal, bounds: list[Signal]) -> list[Signal]:
+    """Share of the time since the sample before that lay between each pair of bounds of the step, 0..1."""
+    before = np.concatenate([[progress[0]], progress[:-1]])
+    gone = progress - before
+    moving = gone > 1e-9
+    whole = np.floor(progress) - np.floor(before)
+    now, then = progress % 1, before % 1
+    shares = []
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        spent = whole * (high - low) + np.clip(now - low, 0, high - low) - np.clip(then - low, 0, high - low)
+        shares.append(np.clip(np.divide(spent, gone, out=np.zeros_like(gone), where=moving), 0, 1))
+    return shares

@@ -1,0 +1,213 @@
+"""Faults as disturbances of a host's latent state: what each fault turns, never what a column shows.
+
+What belongs here: the time course of a fault and the quantities of the model it acts on. How those spread to
+metrics is the model's business (`activity`, `host`, `instruments`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from infrascope_core.simulate.plan import FAULTS, Draws, Fault, Job
+
+Signal = npt.NDArray[np.float64]
+"""One value per sample."""
+
+_RAMP_S = 0.5
+"""A fault takes this long to come and to go."""
+_LOSS_PERCENT = ((0.0, 0.0), (0.2, 0.1), (0.5, 0.2), (1.0, 1.0))
+"""Intensity and the share of packets lost, %: the three rates of Reveal, section 6, at low, middle and high."""
+_LEAK_KB_S = ((0.0, 0.0), (0.2, 25e3), (0.5, 120e3), (1.0, 500e3))
+_LANES = ((0.35, 8), (0.75, 4), (1.0, 1))
+"""Up to which intensity the PCIe link, of 16 lanes, keeps how many."""
+_HUGE_PAGES_SHARE = 0.6
+"""Share of the host's memory that is set aside at full intensity."""
+_REFRESH_S = ((0.35, 2.0), (0.75, 10.0))
+"""Up to which intensity a stuck sensor refreshes, and how often; above, never."""
+
+
+@dataclass
+class Disturbance:
+    """What is wrong with one host, as quantities of the model over n samples; neutral values mean healthy.
+
+    Attributes
+    ----------
+    remote : Signal
+        Share of the memory accesses that go to the other node, 0..1.
+    funnel : Signal
+        How far the fabric's completions are forced through one queue, 0..1.
+    irq_focus : Signal
+        Share of the device interrupts that `hot_cores` take on top of their own, 0..1.
+    loss_percent, leak_kb, foreign_io, gpu_hang : Signal
+        Packets lost, %; memory leaked so far, kB; others' use of the disk, 0..1; GPUs not used although held, 0..1.
+    heat, cpu_throttle : Signal
+        Loss of a GPU's cooling, 0..1 of its thermal resistance more; cut of the CPU's clock, 0..1.
+    lanes, slow_gpu : Signal
+        PCIe lanes of GPU `gpu`; cut of its clock, 0..1.
+    neighbour : Signal
+        Load of others on each of `hot_cores`, cores.
+    hot_cores : list of int
+        Positions among the visible cores that the seed picks.
+    held, silent : dict of str to array
+        Sensors that repeat (index of the sample shown) or are silent (mask), by metric.
+    """
+
+    remote: Signal
+    funnel: Signal
+    irq_focus: Signal
+    loss_percent: Signal
+    leak_kb: Signal
+    foreign_io: Signal
+    gpu_hang: Signal
+    heat: Signal
+    cpu_throttle: Signal
+    lanes: Signal
+    slow_gpu: Signal
+    neighbour: Signal
+    huge_pages: int = 0
+    gpu: int = 0
+    hot_cores: list[int] = field(default_factory=list)
+    held: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    silent: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A fault as the labels tell it: first and last sample, both inclusive, and the culprits' names on this host."""
+
+    fault: str
+    subsystem: str
+    first: int
+    last: int
+    metrics: tuple[str, ...]
+
+
+def picks(job: Job, host: int) -> tuple[int, list[int]]:
+    """The GPU and the three cores (positions among the visible ones) that the seed picks on a host."""
+    rng = np.random.default_rng(seed=(job.seed, host))
+    cores = rng.choice(len(job.machine.visible), 3, replace=False)
+    return int(rng.integers(max(job.machine.gpus, 1))), [int(core) for core in cores]
+
+
+def labels(job: Job, host: int, times: Signal) -> list[Label]:
+    """The labels of a host, in the order of time.
+
+    Parameters
+    ----------
+    times : Signal
+        Sample times in seconds from the first, as the file has them.
+    """
+    found = []
+    for fault in _of_host(job, host):
+        kind = FAULTS[fault.name]
+        first, last = _span(fault, times)
+        found.append(Label(fault.name, kind.subsystem[job.platform], first, last, culprits(job, fault.name, host)))
+    return sorted(found, key=lambda label: (label.first, label.last, label.fault))
+
+
+def culprits(job: Job, name: str, host: int) -> tuple[str, ...]:
+    """Host-free names of the metrics that are the point of a fault on a host of this job."""
+    gpu, cores = picks(job, host)
+    stands = {"gpu": gpu, "peer": 1 - gpu} | {f"core{i}": job.machine.visible[core] for i, core in enumerate(cores)}
+    return tuple(metric.format(**stands) for metric in FAULTS[name].culprits[job.platform])
+
+
+def disturb(job: Job, host: int, times: Signal) -> Disturbance:
+    """What the job's faults do to one host."""
+    n = len(times)
+    gpu, cores = picks(job, host)
+    zero = {name: np.zeros(n) for name in Disturbance.__dataclass_fields__ if name not in _NO_SIGNAL}
+    state = Disturbance(**zero | {"lanes": np.full(n, 16.0)}, gpu=gpu, hot_cores=cores)
+    for number, fault in enumerate(_of_host(job, host)):
+        draws = Draws(("fault", job.seed, host, fault.name, number))
+        _strike(state, job, fault, times, draws)
+    return state
+
+
+_NO_SIGNAL = ("huge_pages", "gpu", "hot_cores", "held", "silent")
+
+
+def _of_host(job: Job, host: int) -> list[Fault]:
+    return [fault for fault in job.faults if fault.host == host]
+
+
+def _span(fault: Fault, times: Signal) -> tuple[int, int]:
+    first = int(np.searchsorted(times, fault.start_s))
+    last = len(times) if fault.end_s is None else int(np.searchsorted(times, fault.end_s, side="right"))
+    return first, max(last - 1, first)
+
+
+def envelope(fault: Fault, times: Signal) -> Signal:
+    """The course of a fault: 0 outside of its interval, 1 within, with a short ramp at either end."""
+    first, last = _span(fault, times)
+    start = times[first] if fault.start_s > 0 else -np.inf
+    end = times[last] if fault.end_s is not None else np.inf
+    ramp = min(_RAMP_S, (times[last] - times[first]) / 4)
+    inside = (np.arange(len(times)) >= first) & (np.arange(len(times)) <= last)
+    if ramp <= 0:
+        return inside.astype(float)
+    return np.clip(np.minimum((times - start) / ramp + 0.2, (end - times) / ramp + 0.2), 0, 1) * inside
+
+
+def slots(draws: Draws, name: str, times: Signal, length_s: float) -> Signal:
+    """A uniform number per slot of time, held through the slot: decides on and off."""
+    index = np.floor(np.maximum(times, 0) / length_s).astype(int)
+    values: Signal = draws.stream(name).random(int(index[-1]) + 1)[index]
+    return values
+
+
+def _strike(state: Disturbance, job: Job, fault: Fault, times: Signal, draws: Draws) -> None:
+    x = fault.intensity
+    course = envelope(fault, times)
+    match fault.name:
+        case "numa_misplacement":
+            state.remote += x * course
+        case "single_queue_pair":
+            state.funnel += x * course
+        case "irq_imbalance":
+            state.irq_focus += x * course
+        case "huge_pages_1g":
+            state.huge_pages = max(1, round(x * _HUGE_PAGES_SHARE * job.machine.memory_kb / 2**20))
+        case "packet_loss":
+            state.loss_percent += _between(_LOSS_PERCENT, x) * course
+        case "thermal_throttling" if job.platform == "gpu":
+            state.heat += x * course
+        case "thermal_throttling":
+            state.cpu_throttle += 0.6 * x * course
+        case "pcie_downtraining":
+            lanes = next(lanes for limit, lanes in _LANES if x <= limit)
+            state.lanes = np.where(course > 0, lanes, state.lanes)
+        case "memory_leak":
+            step_s = np.diff(times, prepend=times[0])
+            state.leak_kb += np.cumsum(_between(_LEAK_KB_S, x) * course * step_s) * (course > 0)
+        case "storage_burst":
+            state.foreign_io += x * course * (slots(draws, "bursts", times, 0.8) < 0.65)
+        case "gpu_straggler":
+            state.slow_gpu += 0.55 * x * course
+        case "gpu_held_idle":
+            state.gpu_hang += course * (slots(draws, "held", times, 2.0) < x)
+        case "noisy_neighbour":
+            state.neighbour += x * course
+        case "sensor_stuck":
+            refresh_s = next((s for limit, s in _REFRESH_S if x <= limit), np.inf)
+            index = _held_index(times, course > 0, refresh_s)
+            state.held |= dict.fromkeys(culprits(job, fault.name, fault.host), index)
+        case "sensor_missing":
+            silent = (course > 0) & (draws.stream("silent").random(len(times)) < x)
+            state.silent |= dict.fromkeys(culprits(job, fault.name, fault.host), silent)
+
+
+def _between(table: tuple[tuple[float, float], ...], x: float) -> float:
+    return float(np.interp(x, *zip(*table, strict=True)))
+
+
+def _held_index(times: Signal, inside: npt.NDArray[np.bool_], refresh_s: float) -> npt.NDArray[np.int64]:
+    """Which sample a stuck sensor shows at each moment."""
+    own = np.arange(len(times))
+    first = int(np.argmax(inside))
+    slot = np.floor((times - times[first]) / refresh_s) if np.isfinite(refresh_s) else np.zeros(len(times))
+    fresh = ~inside | (np.diff(slot, prepend=-1) > 0) | (own == first)
+    return np.maximum.accumulate(np.where(fresh, own, 0))
