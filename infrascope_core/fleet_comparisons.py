@@ -229,8 +229,13 @@ def window_settings(settings: Settings) -> list[Settings]:
         cut = own.model_copy(
             update={"samples": max(3, round(own.samples * samples)), "stride": max(1, round(own.stride * stride))}
         )
-        openings = round(settings.detectors.opening_windows * own.stride / cut.stride)
-        detectors = settings.detectors.model_copy(update={"opening_windows": openings})
+        # what the detectors count in windows stays as long as it was
+        detectors = settings.detectors.model_copy(
+            update={
+                name: max(least, round(getattr(settings.detectors, name) * own.stride / cut.stride))
+                for name, least in (("place_windows", 0), ("past_windows", settings.detectors.min_windows))
+            }
+        )
         found.append(settings.model_copy(update={"features": cut, "detectors": detectors}))
     return found
 
@@ -288,10 +293,9 @@ def example_timelines(pipeline: Pipeline, table: pl.DataFrame) -> dict[str, list
     dict
         Empty where nothing was found.
     """
-    counted = table.sort(
-        pl.col("intervals_a") + pl.col("intervals_b"), "run_key", "host", descending=[True, False, False]
-    )
-    if not counted["intervals_a"].any():
+    found = pl.col("intervals_a") + pl.col("intervals_b")
+    counted = table.filter(found > 0).sort(found, "run_key", "host", descending=[True, False, False])
+    if counted.is_empty():
         return {}
     key, host = str(counted["run_key"][0]), str(counted["host"][0])
     run = pipeline.run_file(key)
