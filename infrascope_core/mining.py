@@ -34,6 +34,17 @@ def _mined_from(pipeline: Pipeline) -> str:
     return fingerprint(pipeline.settings.mining.digest(), *(pipeline.lake.made_from("baskets", k) or "" for k in keys))
 
 
+def rules_of(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    """Rules of the narrowest scope of a run that has any: its workload, its phase, or its platform."""
+    run, rules = pipeline.run_file(key), pipeline.lake.read_cached(ASSOCIATION_RULES.name)
+    path = [str(run[name]) for name in ("platform", "phase", "workload")]
+    for depth in range(len(path), 0, -1):
+        own = rules.filter(pl.col("scope") == "/".join(path[:depth]))
+        if own.height:
+            return own
+    return ASSOCIATION_RULES.empty()
+
+
 def mine_itemsets(pipeline: Pipeline) -> pl.DataFrame:
     """Mine every scope: platforms, their phases, their workloads. Degenerate groups are left out."""
     mining = pipeline.settings.mining

@@ -7,18 +7,33 @@ has to be made again (docs/adr/0005).
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
 from infrascope_core import attribution, baselines, curation, discretization, quality, reanalysis
+from infrascope_core.episodes import build_episodes
+from infrascope_core.errors import InfraScopeError
 from infrascope_core.features import window_features
 from infrascope_core.lake import fingerprint
+from infrascope_core.mining import rules_of
 from infrascope_core.models import baseline_of, fitted_rows
 from infrascope_core.pipeline import Pipeline
+from infrascope_core.report import PRESENCE, Evidence, as_json, as_markdown, as_row, run_report
 from infrascope_core.run_file.columns import subsystem
-from infrascope_core.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, METRIC_CATALOG, THRESHOLDS
+from infrascope_core.tables import (
+    ANOMALY_REASONS,
+    ANOMALY_SCORES,
+    BASELINES,
+    HOST_DEVIATIONS,
+    METRIC_CATALOG,
+    THRESHOLDS,
+    WINDOW_FEATURES,
+)
 from infrascope_core.telemetry import KEY_COLUMNS, metric_names, split_hosts
 from infrascope_core.windows import group_windows
 
@@ -37,12 +52,15 @@ class Step:
         What else it depends on: settings and fitted products, as text.
     make : callable
         Reads its inputs and returns the product.
+    files : callable
+        What it leaves beside the lake; a product of which somebody deleted a file is made again.
     """
 
     code_version: str
     inputs: tuple[str, ...]
     knows: Callable[[Pipeline, str], str]
     make: Callable[[Pipeline, str], pl.DataFrame]
+    files: Callable[[Pipeline, str], tuple[Path, ...]] = lambda p, k: ()
 
 
 def made_from(pipeline: Pipeline, table: str, key: str) -> str:
@@ -54,7 +72,8 @@ def made_from(pipeline: Pipeline, table: str, key: str) -> str:
 
 def is_current(pipeline: Pipeline, table: str, key: str) -> bool:
     """Whether the product exists and was made from what is there now."""
-    return pipeline.lake.made_from(table, key) == made_from(pipeline, table, key)
+    kept = all(file.is_file() for file in STEPS[table].files(pipeline, key))
+    return kept and pipeline.lake.made_from(table, key) == made_from(pipeline, table, key)
 
 
 def make(pipeline: Pipeline, table: str, key: str) -> pl.DataFrame:
@@ -129,6 +148,77 @@ def _anomaly_reasons(pipeline: Pipeline, key: str) -> pl.DataFrame:
     )
 
 
+def _anomaly_episodes(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    return build_episodes(
+        pipeline.lake.read("anomaly_scores", key),
+        pipeline.lake.read("anomaly_reasons", key),
+        pipeline.lake.read("baskets", key),
+        rules_of(pipeline, key),
+        window_length=pipeline.window_length(key),
+        stride=pipeline.stride(key),
+        settings=pipeline.settings.episodes,
+    )
+
+
+def _anomaly_report(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    lake = pipeline.lake
+    features = WINDOW_FEATURES.empty()
+    if lake.has("window_features", key):
+        features = lake.read("window_features", key, ["host", "window", "metric", *PRESENCE])
+    report = run_report(
+        Evidence(
+            pipeline.run_file(key),
+            lake.read("quality_metrics", key),
+            features,
+            lake.read("anomaly_scores", key),
+            lake.read("anomaly_reasons", key),
+            lake.read("anomaly_episodes", key),
+            _host_deviations(pipeline, key),
+        ),
+        _baseline_in_words(pipeline, key),
+        subsystem,
+        window_samples=pipeline.settings.features.samples,
+        settings=pipeline.settings.reports,
+    )
+    markdown, as_data = report_files(pipeline, key)
+    _write_text(markdown, as_markdown(report))
+    _write_text(as_data, as_json(report))
+    return as_row(report, *(str(file.relative_to(pipeline.data)) for file in (markdown, as_data)))
+
+
+def report_files(pipeline: Pipeline, key: str) -> tuple[Path, Path]:
+    """Where the report on a run lies, as markdown and as JSON."""
+    name = pipeline.lake.path("anomaly_report", key).stem
+    return pipeline.data / "reports" / f"{name}.md", pipeline.data / "reports" / f"{name}.json"
+
+
+def _baseline_in_words(pipeline: Pipeline, key: str) -> str | None:
+    row = fitted_rows(pipeline, BASELINES.name, key)
+    if row.is_empty():
+        return None
+    return "{windows} windows of {runs} runs of {phase} {workload} on {platform}".format(**row.row(0, named=True))
+
+
+def _host_deviations(pipeline: Pipeline, key: str) -> pl.DataFrame:
+    return pipeline.lake.read_cached(HOST_DEVIATIONS.name).filter(pl.col("run_key") == key, pl.col("deviates"))
+
+
+def _write_text(target: Path, text: str) -> None:
+    """Write a text aside and put it in place."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, aside = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            Path(aside).chmod(0o644)
+            Path(aside).replace(target)
+        finally:
+            Path(aside).unlink(missing_ok=True)
+    except OSError as error:
+        raise InfraScopeError(f"{target}: cannot be written ({error.strerror or error})") from error
+
+
 def _metrics_by_host(pipeline: Pipeline, key: str) -> list[tuple[str, list[str]]]:
     hosts = pipeline.lake.read("telemetry", key, ["host"])["host"]
     if hosts.n_unique() > 1:
@@ -166,6 +256,21 @@ def _knows_baseline(pipeline: Pipeline, key: str) -> str:
     return version + pipeline.settings.detectors.digest()
 
 
+def _knows_rules(pipeline: Pipeline, key: str) -> str:
+    # rules are mined anew all the time; a run without an alarm has no episode that could break one
+    scores = pipeline.lake.read("anomaly_scores", key, ["anomalous"])
+    rules = rules_of(pipeline, key).write_json() if scores["anomalous"].any() else ""
+    return pipeline.settings.episodes.digest() + fingerprint(rules)
+
+
+def _knows_report(pipeline: Pipeline, key: str) -> str:
+    settings = pipeline.settings
+    compared = _host_deviations(pipeline, key).sort("host", "metric").write_json()
+    return fingerprint(
+        settings.reports.digest(), settings.features.digest(), _baseline_in_words(pipeline, key) or "", compared
+    )
+
+
 STEPS: dict[str, Step] = {
     "quality_metrics": Step("2", ("telemetry",), lambda p, k: "", _quality_metrics),
     "curated_metrics": Step("1", ("telemetry",), _knows_groups, _curated_metrics),
@@ -179,5 +284,13 @@ STEPS: dict[str, Step] = {
     ),
     "anomaly_scores": Step("1", ("window_features",), _knows_baseline, _anomaly_scores),
     "anomaly_reasons": Step("1", ("window_features", "anomaly_scores"), _knows_baseline, _anomaly_reasons),
+    "anomaly_episodes": Step("1", ("anomaly_scores", "anomaly_reasons", "baskets"), _knows_rules, _anomaly_episodes),
+    "anomaly_report": Step(
+        "1",
+        ("quality_metrics", "window_features", "anomaly_scores", "anomaly_reasons", "anomaly_episodes"),
+        _knows_report,
+        _anomaly_report,
+        report_files,
+    ),
 }
 """The per-run products after telemetry, each after its inputs."""

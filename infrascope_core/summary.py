@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.attribution import EPISODES, episodes
 from infrascope_core.patterns.rules import strongest
 from infrascope_core.pipeline import Pipeline
+from infrascope_core.tables import ANOMALY_EPISODES
 
 _EPISODES_PER_RUN = 2
 """Most episodes of one run in the summary, so that one bad run does not hide the others."""
@@ -90,20 +90,20 @@ def worst_episodes(pipeline: Pipeline, keys: list[str], limit: int) -> pl.DataFr
     Returns
     -------
     pl.DataFrame
-        Columns of `attribution.EPISODES` and `fault`; by falling agreement and severity.
+        Table `anomaly_episodes` and `fault`; by falling surprisal and severity.
     """
     parts = []
     for key in keys:
-        found = episodes(
-            pipeline.lake.read("anomaly_scores", key),
-            pipeline.lake.read("anomaly_reasons", key),
-            pipeline.window_length(key),
-        ).head(_EPISODES_PER_RUN)
+        found = _worst_first(pipeline.lake.read(ANOMALY_EPISODES.name, key)).head(_EPISODES_PER_RUN)
         parts.append(_with_faults(found, pipeline.lake.read("faults", key), pipeline.stride(key)))
     if not parts:
-        return pl.DataFrame(schema={**EPISODES, "fault": pl.String})
-    order = ["agreement", "severity", "run_key", "first_window"]
-    return pl.concat(parts).sort(order, descending=[True, True, False, False]).head(limit)
+        return pl.DataFrame(schema={**ANOMALY_EPISODES.schema, "fault": pl.String})
+    return _worst_first(pl.concat(parts)).head(limit)
+
+
+def _worst_first(episodes: pl.DataFrame) -> pl.DataFrame:
+    order = ["surprisal", "severity", "run_key", "host", "first_window"]
+    return episodes.sort(order, descending=[True, True, False, False, False], nulls_last=True)
 
 
 def _with_faults(found: pl.DataFrame, faults: pl.DataFrame, least: timedelta) -> pl.DataFrame:

@@ -79,6 +79,8 @@ def bring_up_to_date(
             stages.fleet(["frequent_itemsets", "association_rules"])
         if not are_hosts_compared(pipeline):
             stages.fleet(["host_deviations"])
+        # last, because they quote mined rules and other hosts
+        stages.products(["anomaly_episodes", "anomaly_report"], keys)
 
 
 class _Stages:

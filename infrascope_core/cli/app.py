@@ -28,6 +28,7 @@ from rich.text import Text
 
 from infrascope_core.cli.console import DebugOption, complain, frame_table, one_sentence, printable
 from infrascope_core.cli.evaluate import add_evaluate
+from infrascope_core.cli.report import report
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.settings import Settings, load_settings
@@ -103,6 +104,8 @@ def build_app(materialize: Materialize) -> typer.Typer:
         """Show again what the last `run` found."""
         with one_sentence(debug):
             _show(summarize(Pipeline.as_last_run(data)))
+
+    app.command()(report)
 
     @app.command()
     def collect(
@@ -230,7 +233,7 @@ def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
     for number, episode in enumerate(episodes.iter_rows(named=True), start=1):
         label = f"  [known fault: {printable(episode['fault'])}]" if episode["fault"] else ""
         head = Text(f" {number:>2}. ")
-        head.append(str(episode["subsystem"]), style="bold red")
+        head.append(", ".join(episode["subsystems"]) or "no subsystem named", style="bold red")
         start, end = f"{episode['start_ts']:%H:%M:%S}", f"{episode['end_ts']:%H:%M:%S}"
         if f"{episode['start_ts']:%Y-%m-%d}" not in episode["run_key"]:  # a run of several days
             start = f"{episode['start_ts']:%Y-%m-%d} {start}"
@@ -239,4 +242,5 @@ def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
         head.append(label, style="green")
         console.print(head, soft_wrap=True)
         agreed = ", ".join(episode["detectors"])
-        console.print(Padding(Text(f"{printable(episode['claim'])} Flagged by {agreed}."), (0, 0, 0, 5)))
+        said = " ".join([episode["headline"], *episode["claims"][:1], f"Flagged by {agreed}." if agreed else ""])
+        console.print(Padding(Text(printable(said.strip())), (0, 0, 0, 5)))

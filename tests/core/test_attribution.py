@@ -1,4 +1,4 @@
-"""Reasons, claims and episodes."""
+"""Reasons and claims."""
 
 import datetime as dt
 from importlib.resources import files
@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 import yaml
 
-from infrascope_core.attribution import EPISODES, episodes, reasons
+from infrascope_core.attribution import reasons
 from infrascope_core.baselines import fit_baseline, score
 from infrascope_core.settings import DetectorSettings
-from infrascope_core.tables import ANOMALY_REASONS, ANOMALY_SCORES, FEATURES, WINDOW_FEATURES
+from infrascope_core.tables import ANOMALY_REASONS, FEATURES, WINDOW_FEATURES
 
 SETTINGS = DetectorSettings(trees=20, reasons_per_window=4)
 START = dt.datetime(2025, 5, 7)
@@ -107,85 +107,13 @@ def test_contributions_are_the_mean_share_over_the_detectors_that_flag(judged):
     assert first["contribution"] == pytest.approx(z[0] / z.sum())
 
 
-def test_without_flags_there_are_no_reasons_and_no_episodes(judged):
+def test_without_flags_there_are_no_reasons(judged):
     baseline, new, scores, _ = judged
     calm = scores.with_columns(agreement=pl.lit(0, pl.Int64))
-    none = reasons(baseline, new, calm, SUBSYSTEM, SETTINGS)
-    assert none.equals(ANOMALY_REASONS.empty())
-    assert episodes(calm, none, dt.timedelta(seconds=3)).schema == EPISODES
-    assert episodes(ANOMALY_SCORES.empty(), none, dt.timedelta(seconds=3)).is_empty()
+    assert reasons(baseline, new, calm, SUBSYSTEM, SETTINGS).equals(ANOMALY_REASONS.empty())
 
 
 def test_every_feature_has_words_for_both_directions():
     words = yaml.safe_load((files("infrascope_core") / "recipes" / "claims.yaml").read_text())
     assert set(words["features"]) == set(FEATURES)
     assert all(set(w) == {"noun", "above", "below"} for w in words["features"].values())
-
-
-def flags(*windows: tuple[int, float, list[str]], run: str = "run", host: str = "h") -> pl.DataFrame:
-    rows = [
-        {
-            "run_key": run, "host": host, "window": w, "start_ts": START + dt.timedelta(seconds=w),
-            "severity": severity, "flagged_by": by, "agreement": len(by),
-        }
-        for w, severity, by in windows
-    ]  # fmt: skip
-    return pl.DataFrame(rows, schema={c: t for c, t in ANOMALY_SCORES.schema.items() if c in rows[0]})
-
-
-def reason(window: int, rank: int, subsystem: str, contribution: float, **changed) -> dict:
-    values = {
-        "run_key": "run", "host": "h", "window": window, "rank": rank, "subsystem": subsystem,
-        "metric": f"{subsystem}{window}", "feature": "mean", "contribution": contribution,
-        "claim": f"{subsystem} {window}/{rank}",
-    }  # fmt: skip
-    return values | changed
-
-
-def blamed(*rows: dict) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=ANOMALY_REASONS.schema)
-
-
-Z, M, F = "zscore", "mahalanobis", "isolation_forest"
-
-
-def test_flagged_windows_at_most_two_apart_are_one_episode():
-    scores = flags((3, 1.5, [F]), (4, 0.5, []), (6, 2.0, [Z, F]), (10, 1.1, [M]))
-    why = blamed(
-        reason(3, 1, "CPU", 0.5),
-        reason(3, 2, "Memory", 0.3),
-        reason(6, 1, "CPU", 0.2),
-        reason(6, 2, "Memory", 0.15),
-        reason(10, 1, "Network", 0.9),
-    )
-    found = episodes(scores, why, dt.timedelta(seconds=3))
-    assert found.schema == EPISODES
-    at = {s: START + dt.timedelta(seconds=s) for s in (3, 9, 10, 13)}
-    assert found.rows() == [
-        ("run", "h", 3, 6, at[3], at[9], 2, [Z, F], 2, 2.0, "CPU", "CPU6", "mean", "CPU 6/1"),
-        ("run", "h", 10, 10, at[10], at[13], 1, [M], 1, 1.1, "Network", "Network10", "mean", "Network 10/1"),
-    ]
-
-
-def test_the_subsystem_is_that_of_most_contribution_and_the_claim_is_its_own():
-    scores = flags((0, 1.5, [Z]), (1, 3.0, [Z]))
-    why = blamed(reason(0, 1, "Memory", 0.9), reason(1, 1, "CPU", 0.4), reason(1, 2, "Memory", 0.3))
-    (episode,) = episodes(scores, why, dt.timedelta(seconds=3)).to_dicts()
-    assert (episode["subsystem"], episode["claim"]) == ("Memory", "Memory 1/2")
-
-
-def test_hosts_and_runs_are_never_merged_and_the_worst_comes_first():
-    scores = pl.concat(
-        [
-            flags((0, 1.2, [Z]), host="h1"),
-            flags((1, 9.0, [Z]), host="h2"),
-            flags((0, 1.1, [Z, M]), run="other", host="h2"),
-        ]
-    )
-    found = episodes(scores, ANOMALY_REASONS.empty(), dt.timedelta(seconds=3))
-    assert found.select("run_key", "host", "agreement").rows() == [
-        ("other", "h2", 2),
-        ("run", "h2", 1),
-        ("run", "h1", 1),
-    ]
-    assert found["claim"].null_count() == 3

@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 from infrascope_core import mining
-from infrascope_core.attribution import EPISODES
 from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unpooled
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.settings import DetectorSettings, Settings
 from infrascope_core.summary import summarize, worst_episodes
-from infrascope_core.tables import TABLES
+from infrascope_core.tables import ANOMALY_EPISODES, TABLES
 
 START = datetime(2025, 5, 7)
 SMALL = Settings(detectors=DetectorSettings(min_windows=3))
@@ -224,21 +223,22 @@ def test_an_empty_folder_has_no_other_findings(house):
 # -- summary
 
 
-def anomalies(house: House, run: str, *flagged: tuple[int, int, float]) -> None:
-    """Flagged windows as (window, agreement, severity); windows start a second apart and last three."""
+def episodes(house: House, run: str, *found: tuple[int, float, float]) -> None:
+    """Episodes as (first window, surprisal, severity); windows start a second apart, an episode lasts three."""
     house.run(run)
     rows = [
         {
             "host": "h",
-            "window": window,
+            "episode": number,
+            "first_window": window,
             "start_ts": START + timedelta(seconds=window),
-            "agreement": agreement,
+            "end_ts": START + timedelta(seconds=window + 3),
+            "surprisal": surprisal,
             "severity": severity,
-            "flagged_by": ["zscore", "mahalanobis", "isolation_forest"][:agreement],
         }
-        for window, agreement, severity in flagged
+        for number, (window, surprisal, severity) in enumerate(found)
     ]
-    house.put("anomaly_scores", run, *rows)
+    house.put("anomaly_episodes", run, *rows)
 
 
 def label(house: House, run: str, *faults: tuple[str, float, float]) -> None:
@@ -250,15 +250,15 @@ def label(house: House, run: str, *faults: tuple[str, float, float]) -> None:
 
 
 def test_the_worst_come_first_and_no_run_takes_more_than_two(house):
-    anomalies(house, "r1", (0, 1, 9.0), (100, 3, 2.0), (200, 2, 5.0), (300, 2, 4.0))
-    anomalies(house, "r2", (0, 2, 4.5))
-    anomalies(house, "r3", (50, 0, 0.5))
+    episodes(house, "r1", (0, 4.0, 9.0), (100, 6.0, 2.0), (200, 5.0, 5.0), (300, 5.0, 4.0))
+    episodes(house, "r2", (0, 5.0, 4.5))
+    episodes(house, "r3")
     keys = ["r1", "r2", "r3"]
     worst = worst_episodes(house.pipeline, keys, 10)
-    assert worst.select("run_key", "first_window", "agreement", "severity").rows() == [
-        ("r1", 100, 3, 2.0),
-        ("r1", 200, 2, 5.0),
-        ("r2", 0, 2, 4.5),
+    assert worst.select("run_key", "first_window", "surprisal", "severity").rows() == [
+        ("r1", 100, 6.0, 2.0),
+        ("r1", 200, 5.0, 5.0),
+        ("r2", 0, 5.0, 4.5),
     ]
     assert worst_episodes(house.pipeline, keys, 2).equals(worst.head(2))
     assert worst_episodes(house.pipeline, keys, 0).height == 0
@@ -267,14 +267,14 @@ def test_the_worst_come_first_and_no_run_takes_more_than_two(house):
 
 def test_equals_come_in_the_order_of_runs_and_windows(house):
     for run in ("r2", "r1"):
-        anomalies(house, run, (100, 2, 4.0), (0, 2, 4.0))
+        episodes(house, run, (100, 5.0, 4.0), (0, 5.0, 4.0))
     worst = worst_episodes(house.pipeline, ["r2", "r1"], 10)
     assert worst.select("run_key", "first_window").rows() == [("r1", 0), ("r1", 100), ("r2", 0), ("r2", 100)]
 
 
 def test_no_runs_have_no_episodes(house):
     worst = worst_episodes(house.pipeline, [], 5)
-    assert worst.schema == {**EPISODES, "fault": pl.String}
+    assert worst.schema == {**ANOMALY_EPISODES.schema, "fault": pl.String}
     assert worst.height == 0
 
 
@@ -292,7 +292,7 @@ def test_no_runs_have_no_episodes(house):
     ],
 )
 def test_an_episode_bears_the_labels_that_overlap_it(house, faults, expected):
-    anomalies(house, "r1", (10, 2, 4.0))  # from second 10 to second 13
+    episodes(house, "r1", (10, 5.0, 4.0))  # from second 10 to second 13
     label(house, "r1", *faults)
     label(house, "r2", ("of another run", 0, 99))
     assert worst_episodes(house.pipeline, ["r1"], 5)["fault"].to_list() == [expected]

@@ -6,7 +6,8 @@ import dagster as dg
 import polars as pl
 from matplotlib.figure import Figure
 
-from infrascope_core.steps import STEPS, is_current, make
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.steps import STEPS, is_current, make, report_files
 from infrascope_core.tables import TABLES
 from infrascope_dagster import metadata
 from infrascope_dagster.automation import AFTER_INPUTS, WITH_INPUTS
@@ -16,6 +17,7 @@ from infrascope_dagster.resources import PipelineResource
 
 _RUNS_IN_PICTURE = 12
 """Runs that a picture shows at most; a batch may hold more."""
+_REPORTS_SHOWN = 3
 
 
 def product(
@@ -26,6 +28,7 @@ def product(
     kinds: set[str],
     condition: dg.AutomationCondition,
     draw: Callable[[pl.DataFrame], Figure] | None = None,
+    write: Callable[[Pipeline, Sequence[str]], str] | None = None,
 ) -> dg.AssetsDefinition:
     """The asset of a per-run product.
 
@@ -67,10 +70,19 @@ def product(
         }
         if draw and frame.height:
             said["picture"] = metadata.picture(draw(frame))
+        if write:
+            said["text"] = dg.MetadataValue.md(write(pipeline, good))
         fail_the_bad(context, [table], good, bad, said)
         return dg.MaterializeResult(metadata=said)
 
     return body
+
+
+def _reports(pipeline: Pipeline, keys: Sequence[str]) -> str:
+    """The first reports of a batch, those of anomalous runs before the others."""
+    verdicts = {key: pipeline.lake.read("anomaly_report", key, ["verdict"])["verdict"].to_list() for key in keys}
+    chosen = sorted(keys, key=lambda key: (verdicts[key] != ["anomalous"], key))[:_REPORTS_SHOWN]
+    return "\n---\n\n".join(report_files(pipeline, key)[0].read_text(encoding="utf-8") for key in chosen)
 
 
 quality_metrics = product(
@@ -125,6 +137,29 @@ anomaly_reasons = product(
     kinds={"numpy", "parquet"},
     condition=WITH_INPUTS,
 )
+anomaly_episodes = product(
+    "anomaly_episodes",
+    group="anomalies",
+    deps=["anomaly_scores", "anomaly_reasons", "baskets", "association_rules"],
+    kinds={"polars", "parquet"},
+    condition=WITH_INPUTS,
+)
+anomaly_report = product(
+    "anomaly_report",
+    group="anomalies",
+    deps=[
+        "quality_metrics",
+        "window_features",
+        "anomaly_scores",
+        "anomaly_reasons",
+        "anomaly_episodes",
+        "baselines",
+        "host_deviations",
+    ],
+    kinds={"markdown", "json"},
+    condition=WITH_INPUTS,
+    write=_reports,
+)
 
 PRODUCTS = [
     quality_metrics,
@@ -134,4 +169,6 @@ PRODUCTS = [
     window_features,
     anomaly_scores,
     anomaly_reasons,
+    anomaly_episodes,
+    anomaly_report,
 ]

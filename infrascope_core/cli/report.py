@@ -1,0 +1,73 @@
+"""`infrascope report`: the reports that a run of the pipeline has left, as text or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from infrascope_core.cli.console import DebugOption, one_sentence
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.tables import ANOMALY_REPORT
+
+
+def report(
+    run_key: Annotated[str | None, typer.Argument(help="The run: its file's name without the ending.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every run, one after another.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON: one report, or with --all a list.")] = False,
+    data: Annotated[Path, typer.Option("--data", help="Folder that `infrascope run` filled.")] = Path("data"),
+    debug: DebugOption = False,
+) -> None:
+    """Show the verdict on a run: what was abnormal, where, why, and what to look at first.
+
+    On a terminal the text is laid out; into a file or a pipe it goes as markdown.
+    """
+    with one_sentence(debug):
+        pipeline = Pipeline.as_last_run(data)
+        texts = [_text(pipeline, key, as_json) for key in _chosen(pipeline, run_key, every)]
+        if as_json:
+            reports = [json.loads(text) for text in texts]
+            typer.echo(json.dumps(reports if every else reports[0], sort_keys=True, indent=1))
+        elif sys.stdout.isatty():
+            from rich.markdown import Markdown  # noqa: PLC0415 - for a fast `--help`
+
+            console = Console(highlight=False)
+            for text in texts:
+                console.print(Markdown(text, hyperlinks=False))
+        else:
+            typer.echo("\n---\n\n".join(texts), nl=False)
+
+
+def _chosen(pipeline: Pipeline, run_key: str | None, every: bool) -> list[str]:
+    """Keys of the runs to show.
+
+    Raises
+    ------
+    InfraScopeError
+        Neither a run nor all were asked for, or both, or there is no report on the run.
+    """
+    if every == (run_key is not None):
+        raise InfraScopeError("name one run, or give --all")
+    known = pipeline.lake.keys(ANOMALY_REPORT.name)
+    if run_key is None:
+        return known
+    if run_key not in known:
+        like = get_close_matches(run_key, known, n=1)
+        hint = f"; did you mean {like[0]}?" if like else ""
+        raise InfraScopeError(f"{run_key[:200]}: there is no report on a run of that name{hint}")
+    return [run_key]
+
+
+def _text(pipeline: Pipeline, key: str, as_json: bool) -> str:
+    from infrascope_core.steps import make, report_files  # noqa: PLC0415 - for a fast `--help`
+
+    markdown, as_data = report_files(pipeline, key)
+    if not (markdown.is_file() and as_data.is_file()):  # somebody deleted them
+        make(pipeline, ANOMALY_REPORT.name, key)
+    return (as_data if as_json else markdown).read_text(encoding="utf-8")
