@@ -58,16 +58,17 @@ pooled AS (
     JOIN grand USING (platform, metric)
     GROUP BY ALL
 ),
--- runs of a host one after the other; those that fell are left out, their smallest value is not their first
+-- runs of a host one after the other; where one of two fell, its largest value is not its last, nor its smallest its
+-- first, and the two say nothing
 successive AS (
     SELECT
         platform,
         metric,
         min AS first_value,
         lag(max) OVER earlier AS last_before,
-        started_at > lag(ended_at) OVER earlier AS apart
+        started_at > lag(ended_at) OVER earlier AND falls + lag(falls) OVER earlier = 0 AS comparable
     FROM named
-    WHERE n > 0 AND falls = 0
+    WHERE n > 0
     WINDOW earlier AS (PARTITION BY platform, metric, host ORDER BY started_at, run_key)
 ),
 ordered AS (
@@ -78,7 +79,7 @@ ordered AS (
         count(*) FILTER (first_value < last_before) AS broken,
         count(*) FILTER (first_value > last_before) AS climbs
     FROM successive
-    WHERE apart
+    WHERE comparable
     GROUP BY ALL
 ),
 judged AS (
