@@ -1,7 +1,8 @@
 """Baselines: what normal looks like for a workload, and the judging of windows against it.
 
-What belongs here: fitting, the model file, and scores with flags (Reveal, section 4.3). The methods live in
-`detectors/`, the reasons for a flag in `attribution.py`.
+What belongs here: fitting, the model file, and scores with flags (Reveal, section 4.3). A window's features are
+standardised (`standardisation`), what is expected of it is taken away (`references`), detectors score what is left
+(`detectors/`), and scores are given their probability (`calibration`). The reasons are in `attribution`.
 """
 
 from __future__ import annotations
@@ -19,28 +20,53 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from infrascope_core.calibration import Calibration
 from infrascope_core.detectors import DETECTORS, Detector, IsolationForest, unfitted
 from infrascope_core.errors import NotFittedError
 from infrascope_core.features import WINDOW, feature_matrix
-from infrascope_core.settings import DetectorSettings
+from infrascope_core.references import References
+from infrascope_core.settings import DetectorSettings, FeatureSettings
 from infrascope_core.standardisation import Array, Moments, fit_moments
 from infrascope_core.tables import ANOMALY_SCORES, FEATURES
 
-_FORMAT = 2
-CODE_VERSION = "1"
+_FORMAT = 3
+CODE_VERSION = "2"
 """Raise it when a baseline fitted on the same windows would differ."""
+ANY = "any"
+"""Phase or workload of a baseline that serves all of them."""
+_FOLDS = 3
+"""Parts of the windows, each scored by detectors that were fitted on the others."""
+_LEAST_PER_RUN = 30
+"""Windows that a run gives at least, if it is chosen for a baseline; runs are left out rather than thinned more."""
+_STANDS_FOR_CONSTANT = ("mean", "sum_values")
+"""Of a metric that never moved, one feature is watched: all others would say the same again."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a baseline is of and what it was made from."""
+    """What a baseline is of and what it was made from.
+
+    Attributes
+    ----------
+    compared_with : str
+        `workload`: the workload's runs; `reference`: those known to be healthy, or named; `past`: the run's own first
+        windows; each with the platform's runs where phase and workload are `any`.
+    """
 
     platform: str
     phase: str
     workload: str
+    compared_with: str
     windows: int
     runs: int
     version: str
+
+    def __str__(self) -> str:
+        """In words, for claims and reports."""
+        whose = f"{self.phase} {self.workload}" if self.workload != ANY else f"all workloads on {self.platform}"
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        kind = {"reference": f"{runs} known to be healthy", "past": "the run's own past"}.get(self.compared_with, runs)
+        return f"{kind} of {whose}" if self.compared_with != "past" else kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +79,51 @@ class Baseline:
     names : tuple of (metric, feature)
         Columns of the matrices, sorted by metric.
     moments : Moments
-        What is expected of each name, and its spread.
+        Location and scale of each name.
+    references : References
+        The windows that new ones are compared with.
     detectors : tuple of Detector
-        Z-score, Mahalanobis and Isolation Forest, fitted on the standardised windows.
+        Z-score, Mahalanobis and Isolation Forest, fitted on the references' deviations from each other.
     thresholds : dict of str to float
         By detector name; a score above it is flagged.
+    calibration : Calibration
+        What the scores mean together.
+    alarm : float
+        Surprisal above which a window is anomalous.
     """
 
     identity: Identity
     names: tuple[tuple[str, str], ...]
     moments: Moments
+    references: References
     detectors: tuple[Detector, ...]
     thresholds: dict[str, float]
+    calibration: Calibration
+    alarm: float
+
+    def deviations(self, windows: pl.DataFrame, matrix: Array) -> tuple[Array, Array]:
+        """How windows depart from what is expected of them, and what that is.
+
+        Parameters
+        ----------
+        windows : polars.DataFrame
+            run_key and window of each row.
+        matrix : ndarray, windows x names
+            Features in their own units.
+
+        Returns
+        -------
+        tuple
+            Deviations in scales (NaN where a feature is missing), and the expected values in the features' units.
+        """
+        z = self.moments.standardise(matrix)
+        expected = self.references.expected(z, windows["run_key"].to_list(), windows["window"].to_numpy())
+        z -= expected
+        return z, self.moments.value(expected)
+
+    def scores(self, deviations: Array) -> Array:
+        """Scores of windows x detectors."""
+        return np.stack([d.score(deviations) for d in self.detectors], axis=1)
 
     @property
     def metrics(self) -> int:
@@ -79,13 +138,15 @@ class Baseline:
             "names": self.names,
             "thresholds": self.thresholds,
             "detectors": [d.name for d in self.detectors],
+            "alarm": self.alarm,
         }
         arrays: dict[str, NDArray[np.generic]] = {
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
-            **self.moments.arrays(),
         }
-        for detector in self.detectors:
-            arrays |= {f"{detector.name}.{key}": value for key, value in detector.state().items()}
+        parts = {"moments": self.moments.arrays(), "references": self.references.arrays()}
+        parts |= {"calibration": self.calibration.arrays(), **{d.name: d.state() for d in self.detectors}}
+        for part, state in parts.items():
+            arrays |= {f"{part}.{key}": value for key, value in state.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -137,16 +198,21 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
     if meta["format"] != _FORMAT:
         raise ValueError(f"format {meta['format']}")
     names = tuple((str(metric), str(feature)) for metric, feature in meta["names"])
-    detectors = tuple(
-        DETECTORS[name].from_state(
-            {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
-        )
-        for name in meta["detectors"]
+
+    def part(name: str) -> dict[str, NDArray[np.generic]]:
+        return {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
+
+    baseline = Baseline(
+        Identity(**meta["identity"]),
+        names,
+        Moments.from_arrays(part("moments"), len(names)),
+        References.from_arrays(part("references"), len(names)),
+        tuple(DETECTORS[name].from_state(part(name)) for name in meta["detectors"]),
+        {name: float(meta["thresholds"][name]) for name in meta["detectors"]},
+        Calibration.from_arrays(part("calibration"), len(meta["detectors"])),
+        float(meta["alarm"]),
     )
-    moments = Moments.from_arrays(arrays, len(names))
-    thresholds = {name: float(meta["thresholds"][name]) for name in meta["detectors"]}
-    baseline = Baseline(Identity(**meta["identity"]), names, moments, detectors, thresholds)
-    for detector in detectors:
+    for detector in baseline.detectors:
         detector.score(np.zeros((1, len(names))))
         if isinstance(detector, IsolationForest) and detector.feature.max() >= len(names):
             raise ValueError("the forest splits features that have no name")
@@ -154,7 +220,7 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
 
 
 def sample_windows(windows: pl.DataFrame, settings: DetectorSettings) -> pl.DataFrame:
-    """Choose at most `max_windows` windows at random, seeded, whatever the order of the rows.
+    """Choose at most `max_windows` windows, evenly from all runs and from all places in them.
 
     Parameters
     ----------
@@ -167,17 +233,44 @@ def sample_windows(windows: pl.DataFrame, settings: DetectorSettings) -> pl.Data
     Returns
     -------
     polars.DataFrame
-        `run_key`, `host`, `window`, sorted.
+        `run_key`, `host`, `window`, sorted. Of more runs than `max_windows` has room for, a seeded choice.
     """
     keys = windows.select(WINDOW).unique().sort(WINDOW)
     if keys.height <= settings.max_windows:
         return keys
-    chosen = np.random.default_rng(settings.random_state).choice(keys.height, settings.max_windows, replace=False)
-    return keys[np.sort(chosen)]
+    runs = keys.partition_by("run_key", "host", maintain_order=True)
+    room = max(1, settings.max_windows // _LEAST_PER_RUN)
+    if len(runs) > room:
+        chosen = np.random.default_rng(settings.random_state).choice(len(runs), room, replace=False)
+        runs = [runs[i] for i in np.sort(chosen)]
+    quota = _quota([run.height for run in runs], settings.max_windows)
+    return pl.concat([run[_evenly(run.height, quota)] for run in runs])
+
+
+def _quota(heights: Sequence[int], total: int) -> int:
+    """The largest number of windows a run may give, so that all together give no more than the total."""
+    room, quota = total, 0
+    for left, height in zip(range(len(heights), 0, -1), sorted(heights), strict=True):
+        quota = room // left
+        if height > quota:
+            break
+        room -= height
+    return max(1, quota)
+
+
+def _evenly(height: int, quota: int) -> NDArray[np.int64]:
+    return np.arange(height) if height <= quota else np.arange(quota) * height // quota
 
 
 def fit_baseline(
-    features: pl.DataFrame, platform: str, phase: str, workload: str, settings: DetectorSettings
+    features: pl.DataFrame,
+    platform: str,
+    phase: str,
+    workload: str,
+    settings: DetectorSettings,
+    *,
+    windows: FeatureSettings | None = None,
+    compared_with: str = "workload",
 ) -> Baseline | None:
     """Learn what is normal from the windows of a workload's runs.
 
@@ -186,46 +279,82 @@ def fit_baseline(
     features : polars.DataFrame
         Table `window_features` of the runs, in any order.
     platform, phase, workload : str
-        What the baseline is of.
+        What the baseline is of; `ANY` where it serves all phases or workloads.
     settings : DetectorSettings
         All of it but `reasons_per_window`.
+    windows : FeatureSettings, optional
+        How the windows were cut: which of them share samples.
+    compared_with : str
+        See `Identity`.
 
     Returns
     -------
     Baseline or None
-        None below `min_windows` windows, or where no feature moves.
+        None below `min_windows` windows, or where no feature is known.
 
     Notes
     -----
-    Features that cannot be judged (see `fit_moments`) leave the baseline. Z-score and Mahalanobis flag above the
-    `flag_quantile` of the training scores; the forest flags the share `contamination` of its training windows,
-    as scikit-learn's offset does.
+    Thresholds and calibration rest on scores of windows that were compared with other runs and judged by detectors
+    fitted on other windows (folds of whole runs; of stretches where there is one run): scores of windows that a
+    detector has seen are too low to judge others by.
     """
     keys = sample_windows(features, settings)
     if keys.height < settings.min_windows:
         return None
     features = features.join(keys, on=WINDOW, how="semi")
     names = [(metric, name) for metric in features["metric"].unique().sort() for name in FEATURES]
-    windows, x = feature_matrix(features, names)
-    window = windows["window"].to_numpy()
-    moments, keep = fit_moments(x, window, settings.opening_windows)
+    index, x = feature_matrix(features, names)
+    moments, keep = fit_moments(x, settings.scale)
+    keep &= ~moments.constant | np.array([name in _STANDS_FOR_CONSTANT for _, name in names])
     if not keep.any():
         return None
     names = [name for name, kept in zip(names, keep, strict=True) if kept]
-    x = x if keep.all() else x[:, keep]
-    identity = Identity(
-        platform, phase, workload, windows.height, windows["run_key"].n_unique(), _version(x, names, settings)
-    )
-    detectors = tuple(unfitted(settings))
-    baseline = Baseline(identity, tuple(names), moments.select(keep), detectors, {})
-    z = baseline.moments.standardise(x, window)
+    x, moments = (x, moments) if keep.all() else (x[:, keep], moments.select(keep))
+    version = _version(x, names, settings)
+    z = moments.standardise(x)
     del x
-    for detector in detectors:
-        scores = detector.fit(z).score(z)
-        forest = isinstance(detector, IsolationForest)
-        quantile = 1 - settings.contamination if forest else settings.flag_quantile
-        baseline.thresholds[detector.name] = float(np.nanquantile(scores, quantile))
-    return baseline
+    run_keys, place = index["run_key"].to_list(), index["window"].to_numpy()
+    same_program = ANY not in {phase, workload} and compared_with != "past"
+    cut = windows or FeatureSettings()
+    references = References.learn(
+        z,
+        run_keys,
+        place,
+        (settings.place_windows, settings.place_share) if same_program else None,
+        -(-cut.samples // cut.stride),
+    )
+    z -= references.expected(z, run_keys, place)
+    scores = _out_of_fold(z, _folds(run_keys), settings)
+    detectors = tuple(d.fit(z) for d in unfitted(settings))
+    limits = np.nanquantile(scores, settings.flag_quantile, axis=0)
+    return Baseline(
+        Identity(platform, phase, workload, compared_with, index.height, len(references.runs), version),
+        tuple(names),
+        moments,
+        references,
+        detectors,
+        {d.name: float(limit) for d, limit in zip(detectors, limits, strict=True)},
+        Calibration.learn(scores),
+        -float(np.log10(settings.alarm_probability)),
+    )
+
+
+def _folds(run_keys: Sequence[str]) -> NDArray[np.int64]:
+    """Which fold each window is in: whole runs, or stretches of the only one."""
+    runs = {key: i for i, key in enumerate(sorted(set(run_keys)))}
+    if len(runs) == 1:
+        return np.arange(len(run_keys)) * _FOLDS // len(run_keys)
+    return np.array([runs[key] % _FOLDS for key in run_keys])
+
+
+def _out_of_fold(z: Array, fold: NDArray[np.int64], settings: DetectorSettings) -> Array:
+    """Scores of windows x detectors, each by detectors that were fitted on the other folds."""
+    scores = np.full((len(z), len(DETECTORS)), np.nan)
+    for part in np.unique(fold):
+        inside = fold == part
+        for column, detector in enumerate(unfitted(settings)):
+            scores[inside, column] = detector.fit(z[~inside]).score(z[inside])
+    return scores
 
 
 def _version(x: Array, names: Sequence[tuple[str, str]], settings: DetectorSettings) -> str:
@@ -253,16 +382,19 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
         Isolation Forest.
     """
     windows, matrix = feature_matrix(features, baseline.names)
-    z = baseline.moments.standardise(matrix, windows["window"].to_numpy())
+    deviations, _ = baseline.deviations(windows, matrix)
+    scores = baseline.scores(deviations)
     order = [d.name for d in baseline.detectors]
-    scores = np.stack([d.score(z) for d in baseline.detectors], axis=1)
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
+    surprisal = baseline.calibration.surprisal(scores)
     tiny = np.finfo(float).tiny
     return (
         windows.with_columns(
             *(pl.Series(name, scores[:, i], nan_to_null=True) for i, name in enumerate(order)),
             pl.Series("severity", (scores / np.maximum(limits, tiny)).max(axis=1), nan_to_null=True),
+            pl.Series("surprisal", surprisal, nan_to_null=True),
+            pl.Series("anomalous", surprisal > baseline.alarm),
             pl.Series("agreement", flags.sum(axis=1)),
             pl.Series(
                 "flagged_by",

@@ -18,7 +18,7 @@ from infrascope_core.run_file.reader import RunFile, read_run_file
 from infrascope_core.settings import ReaderSettings
 from infrascope_core.tables import FAULTS, REJECTED_FILES, RUN_FILES, TABLES
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Raise it when telemetry made from the same file would differ."""
 
 
@@ -109,11 +109,11 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
             key,
             fingerprint(CODE_VERSION, chosen.sha256, settings.digest(), key),
         )
-        lake.write(labels, "faults", key)
-        row = _accepted_row(chosen)
+        lake.write(FAULTS.empty() if labels is None else labels, "faults", key)
+        row = _accepted_row(chosen, labelled=labels is not None)
     # last: a run that was cut off in between is offered again
     lake.write(row, "run_files", key, offered)
-    return Ingested(row, labels)
+    return Ingested(row, FAULTS.empty() if labels is None else labels)
 
 
 def reject_unknown_names(paths: Iterable[Path], lake: Lake) -> None:
@@ -167,12 +167,12 @@ def _reject(path: Path, key: str, fault: str, lake: Lake) -> None:
     lake.write(row, "rejected_files", _entry(path))
 
 
-def _labels(chosen: RunFile | None, lake: Lake) -> pl.DataFrame:
-    """Labels beside the chosen file; bad ones are rejected on their own account."""
+def _labels(chosen: RunFile | None, lake: Lake) -> pl.DataFrame | None:
+    """Labels beside the chosen file, if there are any; bad ones are rejected on their own account."""
     if chosen is None:
-        return FAULTS.empty()
+        return None
     path = labels_path(chosen.path)
-    labels = FAULTS.empty()
+    labels = None
     try:
         if path.exists():
             labels = read_labels(path, chosen.name.run_key)
@@ -191,7 +191,7 @@ def _sha256(path: Path) -> str:
         raise RunFileError(path, f"cannot be opened ({error.strerror or error})") from error
 
 
-def _accepted_row(run: RunFile) -> pl.DataFrame:
+def _accepted_row(run: RunFile, labelled: bool) -> pl.DataFrame:
     row = {
         "run_key": run.name.run_key,
         "platform": run.platform,
@@ -209,6 +209,7 @@ def _accepted_row(run: RunFile) -> pl.DataFrame:
         "bytes": run.bytes,
         "sha256": run.sha256,
         "source": _spelled(run.path),
+        "labelled": labelled,
         "status": "accepted",
         "reason": None,
     }

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
 
 from infrascope_core import baselines, catalogue, curation, discretization
-from infrascope_core.baselines import Baseline
+from infrascope_core.baselines import ANY, Baseline
 from infrascope_core.errors import NotFittedError
 from infrascope_core.features import WINDOW
 from infrascope_core.lake import fingerprint
@@ -23,6 +25,7 @@ from infrascope_core.pipeline import Pipeline
 from infrascope_core.tables import BASELINES, METRIC_CATALOG, PRUNING_CURVE, TABLES, THRESHOLDS
 
 _MODELS = "models"
+_OF = ("platform", "phase", "workload")
 
 
 def fit_metric_catalog(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
@@ -66,22 +69,50 @@ def _groups(window_files: Sequence[Path]) -> set[str]:
 
 
 def fit_baselines(pipeline: Pipeline, refit: bool = False) -> pl.DataFrame:
-    """Fit baselines of workloads that have none yet; of all, on a refit."""
+    """Fit baselines of workloads that have none yet; of all, on a refit.
+
+    A workload with too few windows of reference runs is compared with its platform, whose baseline is fitted as
+    soon as one such workload is there.
+    """
     known = _fitted(pipeline, BASELINES.name, refit)
     known = known.filter(pl.Series([(pipeline.data / file).is_file() for file in known["file"]], dtype=pl.Boolean))
-    workload = ["platform", "phase", "workload"]
+    settings, runs = pipeline.settings.detectors, pipeline.accepted()
     rows = [known]
-    unknown = pipeline.accepted().join(known, on=workload, how="anti").partition_by(workload, as_dict=True)
-    for (platform, phase, name), runs in sorted(unknown.items()):
-        row = _fit_baseline(pipeline, str(platform), str(phase), str(name), runs["run_key"].to_list())
-        rows += [row] if row is not None else []
-    fitted = _keep_fitted(pipeline, BASELINES.name, pl.concat(rows).sort(workload))
+    if settings.compare_with != "past":
+        if settings.across_phases:
+            runs = runs.with_columns(phase=pl.lit(ANY))
+        unknown = runs.join(known, on=_OF, how="anti").partition_by(_OF, as_dict=True)
+        lacking = set()
+        for (platform, phase, workload), own in sorted(unknown.items()):
+            row = _fit_baseline(pipeline, str(platform), str(phase), str(workload), own)
+            rows += [row] if row is not None else []
+            lacking |= {platform} if row is None else set()
+        for platform in sorted(lacking - set(known.filter(workload=ANY)["platform"])):
+            row = _fit_baseline(pipeline, str(platform), ANY, ANY, runs.filter(platform=platform))
+            rows += [row] if row is not None else []
+    fitted = _keep_fitted(pipeline, BASELINES.name, pl.concat(rows).sort(_OF))
     for model in set((pipeline.data / _MODELS).glob("*.npz")) - {pipeline.data / file for file in fitted["file"]}:
         model.unlink(missing_ok=True)
     return fitted
 
 
-def _fit_baseline(pipeline: Pipeline, platform: str, phase: str, workload: str, keys: list[str]) -> pl.DataFrame | None:
+def _references(pipeline: Pipeline, runs: pl.DataFrame) -> tuple[list[str], str]:
+    """Which of the runs a baseline is made of, and what they are called."""
+    settings, keys = pipeline.settings.detectors, runs["run_key"].to_list()
+    if settings.compare_with == "workload":
+        return keys, "workload"
+    if settings.reference_runs:
+        named = [key for key in keys if any(fnmatchcase(key, pattern) for pattern in settings.reference_runs)]
+    else:
+        healthy = pipeline.healthy()
+        named = [key for key in keys if key in healthy]
+    return (named, "reference") if named or settings.compare_with == "reference" else (keys, "workload")
+
+
+def _fit_baseline(
+    pipeline: Pipeline, platform: str, phase: str, workload: str, runs: pl.DataFrame
+) -> pl.DataFrame | None:
+    keys, compared_with = _references(pipeline, runs)
     files = pipeline.lake.files("window_features", keys)
     if not files:
         return None
@@ -91,21 +122,24 @@ def _fit_baseline(pipeline: Pipeline, platform: str, phase: str, workload: str, 
     features = pl.concat(
         pl.scan_parquet(f, glob=False).join(chosen.lazy(), on=WINDOW, how="semi") for f in files
     ).collect()
-    fitted = baselines.fit_baseline(features, platform, phase, workload, pipeline.settings.detectors)
+    fitted = baselines.fit_baseline(
+        features,
+        platform,
+        phase,
+        workload,
+        pipeline.settings.detectors,
+        windows=pipeline.settings.features,
+        compared_with=compared_with,
+    )
     if fitted is None:
         return None
     # a name of its own per version: a fit that is cut off leaves the old model with the old row
     file = Path(_MODELS, f"{platform}_{phase}_{workload}_{fitted.identity.version}.npz")
     fitted.save(pipeline.data / file)
     row = {
-        "platform": platform,
-        "phase": phase,
-        "workload": workload,
-        "windows": fitted.identity.windows,
-        "runs": fitted.identity.runs,
+        **asdict(fitted.identity),
         "metrics": fitted.metrics,
         "fitted_at": datetime.now(UTC).replace(tzinfo=None),
-        "version": fitted.identity.version,
         "file": str(file),
     }
     return pl.DataFrame([row], schema=BASELINES.schema)
@@ -161,10 +195,46 @@ def fitted_rows(pipeline: Pipeline, table: str, key: str) -> pl.DataFrame:
     return fitted.filter(pl.all_horizontal(pl.col(name) == run[name] for name in concerns))
 
 
+def baseline_row(pipeline: Pipeline, key: str) -> dict[str, object] | None:
+    """The row of `baselines` that judges a run: its workload's, else its platform's; None if neither is there.
+
+    Raises
+    ------
+    NotFittedError
+        Baselines were never fitted.
+    """
+    if not pipeline.lake.has(BASELINES.name):
+        raise NotFittedError(f"{BASELINES.name} is not fitted yet; materialize it before the products of {key}")
+    run, fitted = pipeline.run_file(key), pipeline.lake.read_cached(BASELINES.name)
+    phase = ANY if pipeline.settings.detectors.across_phases else str(run["phase"])
+    for of in ((run["platform"], phase, run["workload"]), (run["platform"], ANY, ANY)):
+        row = fitted.filter(pl.all_horizontal(pl.col(name) == value for name, value in zip(_OF, of, strict=True)))
+        if row.height:
+            return row.row(0, named=True)
+    return None
+
+
 def baseline_of(pipeline: Pipeline, key: str) -> Baseline | None:
-    """The baseline that judges a run, or None where its workload has none."""
-    row = fitted_rows(pipeline, BASELINES.name, key)
-    return None if row.is_empty() else _load(pipeline.data / str(row["file"][0]), str(row["version"][0]))
+    """The baseline that judges a run, or None where there are too few windows for any."""
+    if pipeline.settings.detectors.compare_with == "past":
+        return _own_past(pipeline, key)
+    row = baseline_row(pipeline, key)
+    return None if row is None else _load(pipeline.data / str(row["file"]), str(row["version"]))
+
+
+def _own_past(pipeline: Pipeline, key: str) -> Baseline | None:
+    """A baseline of a run's own first windows."""
+    run, settings = pipeline.run_file(key), pipeline.settings
+    features = pipeline.lake.read("window_features", key).filter(pl.col("window") < settings.detectors.past_windows)
+    return baselines.fit_baseline(
+        features,
+        str(run["platform"]),
+        str(run["phase"]),
+        str(run["workload"]),
+        settings.detectors,
+        windows=settings.features,
+        compared_with="past",
+    )
 
 
 @lru_cache(maxsize=8)

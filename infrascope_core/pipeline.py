@@ -160,6 +160,11 @@ class Pipeline:
             return RUN_FILES.empty()
         return pl.read_parquet(files, glob=False).filter(pl.col("status") == "accepted").sort("run_key")
 
+    def healthy(self) -> set[str]:
+        """Keys of accepted runs whose label file holds no fault."""
+        labelled = self.accepted().filter("labelled")["run_key"].to_list()
+        return {key for key in labelled if self.lake.read_cached("faults", key).is_empty()}
+
     def window_length(self, key: str) -> timedelta:
         """Length of a run's feature windows."""
         return self._lasts(key, self.settings.features.samples)

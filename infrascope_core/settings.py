@@ -61,22 +61,38 @@ class MiningSettings(_Frozen):
 
 
 class DetectorSettings(_Frozen):
-    """Baselines and the three detectors (Reveal, section 4.3)."""
+    """Baselines and the three detectors (Reveal, section 4.3; docs/adr/0020)."""
 
+    compare_with: Literal["auto", "workload", "reference", "past"] = "auto"
+    """Whose windows a run is compared with: its workload's runs (the paper's way); runs of its workload that are
+    known to be healthy; its own first windows. `auto` takes healthy runs where a workload has any, else all."""
+    reference_runs: tuple[str, ...] = ()
+    """Run keys, or patterns of them as on a command line (`train_*`), that are references beside those whose labels
+    say that they are healthy. If any is given, labels do not count."""
+    across_phases: bool = False
+    """Whether a run's references may be of another phase. Then their places in the run mean nothing."""
+    past_windows: int = Field(300, ge=30)
+    """Windows at the start of a run that are its own past: 5 minutes with a stride of 1 s."""
     min_windows: int = Field(30, ge=2)
-    """Fewest feature windows to fit a baseline on; a workload with fewer gets none."""
-    max_windows: int = Field(8_000, ge=2)
-    """Most windows a baseline is fitted on (a seeded sample of the rest), so that memory stays flat: at
-    400 metrics and 10 features the matrix has 256 MB, and a fit stays below 2 GiB (DESIGN section 7)."""
-    opening_windows: int = Field(3, ge=0)
-    """First windows of a run, which are compared with other runs' openings: 3 windows with a stride of 1 s hold
-    the seconds in which a process starts (seen in the sample: windows 0 to 2)."""
+    """Fewest feature windows to fit a baseline on; a workload with fewer is compared with its platform."""
+    max_windows: int = Field(4_000, ge=30)
+    """Most windows of a baseline, evenly from all its runs, so that memory stays flat: at 400 metrics and 13
+    features the matrix has 166 MB, and a fit stays below 2 GiB (DESIGN section 7)."""
+    scale: Literal["robust", "plain"] = "robust"
+    """Median and inter-decile range, or the paper's mean and standard deviation."""
+    place_windows: int = Field(10, ge=0)
+    """A window is compared with those at most this many places away in other runs of the same program ..."""
+    place_share: float = Field(0.1, ge=0)
+    """... or this share of its own place: what is late in a run is late by more."""
     flag_quantile: float = Field(0.99, gt=0, lt=1)
+    """Quantile of the baseline's own scores above which a detector flags (Reveal, section 4.3)."""
+    alarm_probability: float = Field(1e-4, gt=0, lt=1)
+    """A window is anomalous if a normal one scores as high with a lower probability than this."""
     pca_variance: float = Field(0.95, gt=0, le=1)
-    contamination: float = Field(0.01, gt=0, le=0.5)
+    """Share of the variance that the principal components keep (Reveal, section 4.3)."""
     trees: int = Field(100, ge=1)
     random_state: int = 0
-    reasons_per_window: int = Field(5, ge=1)
+    reasons_per_window: int = Field(10, ge=1)
 
 
 class ReanalysisSettings(_Frozen):

@@ -1,31 +1,40 @@
-"""Standardisation: what is expected of each feature, and how far it usually is from that.
+"""Standardisation: the usual value of each feature, and how far it usually is from that.
 
-What belongs here: location and scale by place in the run. What is made of the standardised features is the
-detectors'.
+What belongs here: location and scale over all of a baseline's windows. What is expected of one window in
+particular is the business of `references`; what is made of the standardised features is the detectors'.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Windows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 LARGEST_Z = 100.0
 """Standardised features are held within this bound.
 
 In a sample of n windows none can be farther from the mean than (n - 1) / sqrt(n) standard deviations
-(Samuelson's inequality), which is 100 for n = 10,000: what a baseline itself holds is not touched, so the
-scores are the paper's. But a feature that hardly moved in the baseline may be a million of its tiny
-standard deviations away in a new run; unbounded, that one feature would drown all others in every score.
+(Samuelson's inequality), which is 100 for n = 10,000. But a feature that hardly moved in the baseline may be a
+million of its tiny standard deviations away in a new run; unbounded, that one feature would drown all others.
 """
+NOVELTY = 10.0
+"""What a metric counts that never moved in the baseline and is elsewhere now: clearly abnormal, never infinite."""
+_NEAR_CONSTANT = 0.01
+"""A constant's departure by less than this share of it is no departure (the catalogue's bound, DESIGN section 4)."""
 _LEAST_RELATIVE_SCALE = 1e-9
 """A standard deviation this small beside the feature's magnitude is rounding, not movement."""
 _MOST_MISSING = 0.5
 """A feature missing from more of the windows than this cannot be judged."""
+_LEAST_ROBUST_SHARE = 0.1
+"""The robust scale is at least this share of the standard deviation: a feature that rests for nine windows in ten
+and then bursts has no spread between its quantiles, and its bursts are normal."""
+_NORMAL_RANGE = 2.5631031310892007
+"""Distance between the 0.1 and 0.9 quantiles of a standard normal distribution."""
 _COLUMNS = 256
 """Features whose moments are taken at once, so that temporary arrays stay small beside the matrix."""
 
@@ -34,44 +43,41 @@ _COLUMNS = 256
 class Moments:
     """Location and scale of features, in each feature's own unit.
 
-    Location and scale are the plain mean and standard deviation (ddof 0), as the paper's Z-score has them, with
-    one addition. The first windows of a run, its openings, have moments of their own, because every run starts
-    with imports, allocation and cold caches, which are normal there and nowhere else. With n runs the mean of
-    their openings counts (n - 1) / n and the general mean the rest: a single run cannot vouch for its own start.
-    The spread of an opening is never below the general one.
-
     Attributes
     ----------
     location, scale : ndarray, features
-        Of the windows that are no openings.
-    opening_location, opening_scale : ndarray, openings x features
-        Of the first windows of a run, by window number.
+        The scale of a constant feature is 1 and means nothing.
+    constant : ndarray of bool, features
+        Features that had one value, to rounding.
     """
 
     location: Array
     scale: Array
-    opening_location: Array
-    opening_scale: Array
+    constant: Mask
 
-    def expected(self, window: Windows) -> Array:
-        """What is expected of windows with these numbers: windows x features."""
-        return _by_window(self.location, self.opening_location, window)
+    def standardise(self, matrix: Array) -> Array:
+        """Express windows x features in scales from the location, within LARGEST_Z; NaN stays.
 
-    def spread(self, window: Windows) -> Array:
-        """Standard deviation of windows with these numbers: windows x features."""
-        return _by_window(self.scale, self.opening_scale, window)
-
-    def standardise(self, matrix: Array, window: Windows) -> Array:
-        """Express windows x features in standard deviations from what is expected, within LARGEST_Z; NaN stays."""
-        z = matrix - self.expected(window)
-        z /= self.spread(window)
+        A constant feature is 0 where it still has its value and NOVELTY, with the sign of the change, elsewhere.
+        """
+        z = matrix - self.location
+        steady = self.constant
+        if steady.any():
+            change = z[:, steady]
+            moved = np.abs(change) > _NEAR_CONSTANT * np.abs(self.location[steady])
+            z[:, steady] = np.where(np.isnan(change), np.nan, np.where(moved, np.sign(change) * NOVELTY, 0.0))
+        z /= self.scale
         return np.clip(z, -LARGEST_Z, LARGEST_Z, out=z)
 
-    def select(self, keep: NDArray[np.bool_]) -> Moments:
-        """The moments of some features."""
-        return Moments(*(part[..., keep] for part in self.arrays().values()))
+    def value(self, z: Array) -> Array:
+        """Turn standardised features back into their own units."""
+        return np.where(self.constant, self.location, self.location + z * self.scale)
 
-    def arrays(self) -> dict[str, Array]:
+    def select(self, keep: Mask) -> Moments:
+        """The moments of some features."""
+        return Moments(self.location[keep], self.scale[keep], self.constant[keep])
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
         """All arrays by name, for storing."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -84,77 +90,80 @@ class Moments:
         KeyError, ValueError
             An array is missing, or does not fit the number of features.
         """
-        moments = cls(*(np.asarray(arrays[field.name], dtype=np.float64) for field in fields(cls)))
-        general, opening = (features,), (len(moments.opening_location), features)
-        shapes = (general, general, opening, opening)
-        for (name, part), shape in zip(moments.arrays().items(), shapes, strict=True):
-            if part.shape != shape or not np.isfinite(part).all() or (name.endswith("scale") and not (part > 0).all()):
+        moments = cls(
+            np.asarray(arrays["location"], dtype=np.float64),
+            np.asarray(arrays["scale"], dtype=np.float64),
+            np.asarray(arrays["constant"], dtype=bool),
+        )
+        for name, part in moments.arrays().items():
+            if part.shape != (features,) or not np.isfinite(part).all():
                 raise ValueError(f"{name} does not fit the names")
+        if not (moments.scale > 0).all():
+            raise ValueError("a scale is not positive")
         return moments
 
 
-def fit_moments(x: Array, window: Windows, openings: int) -> tuple[Moments, NDArray[np.bool_]]:
-    """Learn the moments of windows x features, and which features can be judged by them.
+def fit_moments(x: Array, kind: Literal["robust", "plain"]) -> tuple[Moments, Mask]:
+    """Learn location and scale of windows x features, and which features can be judged by them.
 
     Parameters
     ----------
     x : ndarray, windows x features
         NaN is missing.
-    window : ndarray, windows
-        Number of each window in its run.
-    openings : int
-        How many first windows have moments of their own.
+    kind : {"robust", "plain"}
+        Median and the distance between the 0.1 and 0.9 quantiles (as that of a normal distribution, and at least a
+        tenth of the standard deviation); or mean and standard deviation (ddof 0), as the paper's Z-score.
 
     Returns
     -------
     tuple
-        The moments of all features, and a mask: features that are constant to rounding, or missing from more
-        than half of the windows, cannot be judged, because no finite score could be given for them.
+        The moments of all features, and a mask: features that are missing from more than half of the windows
+        cannot be judged.
     """
-    pieces = [_fit(x[:, i : i + _COLUMNS], window, openings) for i in range(0, x.shape[1], _COLUMNS)]
-    *moments, keep = (np.concatenate(part, axis=-1) for part in zip(*pieces, strict=True))
-    return Moments(*moments), keep.astype(bool)
+    pieces = [_fit(x[:, i : i + _COLUMNS], kind) for i in range(0, x.shape[1], _COLUMNS)]
+    location, scale, constant, known = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    return Moments(location, scale, constant.astype(bool)), known.astype(bool)
 
 
-def _fit(x: Array, window: Windows, openings: int) -> tuple[Array, ...]:
+def _fit(x: Array, kind: str) -> tuple[Array, ...]:
     known = ~np.isnan(x)
-    body = x[window >= openings]
+    enough = known.sum(axis=0) >= max(1, (1 - _MOST_MISSING) * len(x))
+    x = np.where(enough, x, 0.0)
+    known = known | ~enough
     with np.errstate(all="ignore"):
-        in_body = ~np.isnan(body).all(axis=0) if len(body) else np.zeros(x.shape[1], dtype=bool)
-        location = np.where(in_body, _mean(body), _mean(x))
-        scale = np.where(in_body, _spread(body - location), _spread(x - location))
-        opening_location, opening_scale = np.tile(location, (openings, 1)), np.tile(scale, (openings, 1))
-        for number in range(openings):
-            rows = x[window == number]
-            runs = (~np.isnan(rows)).sum(axis=0)
-            several = runs > 1
-            opening_location[number] += np.where(several, (runs - 1) / runs * (_mean(rows) - location), 0.0)
-            spread = np.where(several, _spread(rows - opening_location[number]), 0.0)
-            opening_scale[number] = np.maximum(scale, spread)
+        location = _mean(x, known)
+        scale = _spread(x - location, known)
         magnitude = np.where(known, np.abs(x), 0.0).max(axis=0)
-        keep = np.isfinite(scale) & (scale > _LEAST_RELATIVE_SCALE * magnitude)
-    keep &= known.sum(axis=0) >= (1 - _MOST_MISSING) * len(x)
-    return location, scale, opening_location, opening_scale, keep
+        constant = ~(scale > _LEAST_RELATIVE_SCALE * magnitude)
+        if kind == "robust":
+            low, middle, high = _quantiles(x, (0.1, 0.5, 0.9))
+            location = np.where(constant, location, middle)
+            scale = np.maximum((high - low) / _NORMAL_RANGE, _LEAST_ROBUST_SHARE * scale)
+    scale = np.where(constant, 1.0, scale)
+    enough &= np.isfinite(location) & np.isfinite(scale)
+    finite = np.where(enough, location, 0.0), np.where(enough, scale, 1.0)
+    return *finite, constant, enough
 
 
-def _by_window(general: Array, opening: Array, window: Windows) -> Array:
-    """Rows of `opening` for its window numbers, `general` for all others."""
-    rows = np.broadcast_to(general, (len(window), len(general))).copy()
-    is_opening = window < len(opening)
-    rows[is_opening] = opening[window[is_opening]]
-    return rows
+def _quantiles(x: Array, shares: tuple[float, ...]) -> Array:
+    """Linear quantiles of each column's known values; sorting puts NaN last."""
+    ordered = np.sort(x, axis=0)
+    count = (~np.isnan(ordered)).sum(axis=0)
+    position = np.maximum(count - 1, 0) * np.array(shares)[:, None]
+    below = np.floor(position).astype(int)
+    above = np.minimum(below + 1, np.maximum(count - 1, 0))
+    low, high = np.take_along_axis(ordered, below, axis=0), np.take_along_axis(ordered, above, axis=0)
+    return np.asarray(low + (high - low) * (position - below))
 
 
-def _mean(x: Array) -> Array:
-    """Mean of each column's known values; NaN where there is none."""
-    known = ~np.isnan(x)
+def _mean(x: Array, known: Mask) -> Array:
+    """Mean of each column's known values."""
     count = known.sum(axis=0)
     mean = np.where(known, x, 0.0).sum(axis=0) / count
     # once more about the rounded mean, for the digits of 1e12 and a little noise
     return np.asarray(mean + np.where(known, x - mean, 0.0).sum(axis=0) / count)
 
 
-def _spread(residual: Array) -> Array:
+def _spread(residual: Array, known: Mask) -> Array:
     """Root mean square of each column's known values."""
-    known = ~np.isnan(residual)
     return np.asarray(np.sqrt(np.where(known, residual**2, 0.0).sum(axis=0) / known.sum(axis=0)))

@@ -1,4 +1,4 @@
-"""What a detector is: it learns standardised windows, scores new ones, and splits scores among features.
+"""What a detector is: it learns deviations, scores new ones, and splits scores among features.
 
 What belongs here: the contract, and how missing features are dealt with; the methods are in one file each.
 """
@@ -12,23 +12,24 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-_ROWS = 4096
+_ROWS = 1024
 """Windows scored at once, so that memory does not grow with their number."""
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 class Detector(ABC):
-    """Scores windows of standardised features.
+    """Scores windows by how their features deviate from what is expected.
 
-    Matrices are windows x features, each feature standardised by the baseline (0 is its mean, 1 a standard
-    deviation). NaN is a feature that is missing from the window. It is left out where a method can leave
-    it out (the Z-score's mean), and is no deviation, 0, where a method needs a number (the projection, the
-    forest). That says something about the deviation, never about the metric, and it earns no contribution.
-    A window without any feature has the score NaN.
+    Matrices are windows x features; each value is a deviation in units of the feature's scale, 0 is no deviation.
+    NaN is a feature that is missing from the window. It is left out where a method can leave it out (the
+    Z-score's mean), and is no deviation where a method needs a number (the projection, the forest). That says
+    something about the deviation, never about the metric, and it earns no contribution. A window without any
+    feature has the score NaN.
 
-    A subclass implements `_fit`, `_score`, `_contributions` and the two state methods; the public ones deal
-    with missing features.
+    A subclass implements `_fit`, `_score`, `_explain` and the two state methods; the public ones deal with missing
+    features.
     """
 
     name: ClassVar[str]
@@ -46,25 +47,21 @@ class Detector(ABC):
             block = z[start : start + _ROWS]
             known = ~np.isnan(block)
             known_rows = known.any(axis=1)
-            scores[start : start + _ROWS][known_rows] = self._score(np.where(known, block, 0.0), known)[known_rows]
+            complete = block if known.all() else np.where(known, block, 0.0)
+            scores[start : start + _ROWS][known_rows] = self._score(complete, known)[known_rows]
         return scores
 
-    def contributions(self, z: Array) -> Array:
+    def explain(self, z: Array) -> Array:
         """Split each window's score among its features.
 
         Returns
         -------
         ndarray, windows x features
-            At least 0, rows sum to the score; missing features have 0. A row is 0 throughout where nothing
-            argues for the window being abnormal.
+            Rows sum to the score; missing features have 0. A negative contribution is a feature that speaks for a
+            normal window. A row is 0 throughout where the score is 0 or nothing is known.
         """
         known = ~np.isnan(z)
-        filled = np.where(known, z, 0.0)
-        share = np.where(known, np.maximum(self._contributions(filled), 0.0), 0.0)
-        total = share.sum(axis=1, keepdims=True)
-        scores = np.where(known.any(axis=1), self._score(filled, known), 0.0)
-        split: Array = np.divide(share * scores[:, None], total, out=np.zeros_like(share), where=total > 0)
-        return split
+        return np.where(known, self._explain(np.where(known, z, 0.0), known), 0.0)
 
     @abstractmethod
     def state(self) -> dict[str, NDArray[np.generic]]:
@@ -79,8 +76,12 @@ class Detector(ABC):
     def _fit(self, z: Array) -> None: ...
 
     @abstractmethod
-    def _score(self, z: Array, known: NDArray[np.bool_]) -> Array: ...
+    def _score(self, z: Array, known: Mask) -> Array: ...
 
     @abstractmethod
-    def _contributions(self, z: Array) -> Array:
-        """Return the evidence of each feature in any unit; negative speaks for a normal window."""
+    def _explain(self, z: Array, known: Mask) -> Array: ...
+
+
+def damped(z: Array) -> Array:
+    """The signed logarithm of 1 + |z|: the order is kept, and single features far out no longer outweigh the rest."""
+    return np.copysign(np.log1p(np.abs(z)), z)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import ensemble
 
-from infrascope_core.detectors.base import Array, Detector
+from infrascope_core.detectors.base import Array, Detector, Mask, damped
 
-_ROWS = 4096
+_ROWS = 1024
 """Windows walked down the trees at once."""
 
 Ints = NDArray[np.int64]
@@ -25,10 +25,13 @@ Ints = NDArray[np.int64]
 class IsolationForest(Detector):
     """Score is 2^(-h / c), h the mean path length to isolate the window, c that of an unsuccessful search.
 
-    A split contributes by how much it shortens the path that is still to be expected: each node carries the
-    mean path length of the training windows that pass it, so the changes along a path add up to the path's
-    departure from the mean (Saabas' decomposition, as in treeinterpreter). Splits that lengthen it speak for
-    a normal window and contribute nothing; the rest is scaled to sum to the score.
+    Deviations are damped first (`base.damped`): splits are drawn evenly between a feature's extremes, and few would
+    fall where the windows are, were one of them far out.
+
+    A split contributes by how much it shortens the path that is still to be expected: each node carries the mean
+    path length of the training windows that pass it, so the changes along a path add up to the path's departure
+    from the mean (Saabas' decomposition, as in treeinterpreter). Splits that lengthen it speak for a normal window
+    and contribute nothing; the rest is scaled to sum to the score.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ class IsolationForest(Detector):
 
     def _fit(self, z: Array) -> None:
         forest = ensemble.IsolationForest(n_estimators=self.trees, random_state=self.random_state)
-        forest.fit(z.astype(np.float32))
+        forest.fit(damped(z).astype(np.float32))
         trees = [e.tree_ for e in forest.estimators_]
         offsets = np.cumsum([0, *(t.node_count for t in trees)])
         self.roots = offsets[:-1].astype(np.int64)
@@ -106,7 +109,7 @@ class IsolationForest(Detector):
             self.length[node] = (windows[a] * self.length[a] + windows[b] * self.length[b]) / windows[node]
         self.normal_length = float(_search_length(np.array([float(forest.max_samples_)]))[0])
 
-    def _score(self, z: Array, known: NDArray[np.bool_]) -> Array:
+    def _score(self, z: Array, known: Mask) -> Array:
         h = np.empty(len(z))
         for rows in _blocks(len(z)):
             *_, (_, leaves) = self._steps(z[rows])
@@ -114,7 +117,7 @@ class IsolationForest(Detector):
         scores: Array = 2.0 ** (-h / self.normal_length)
         return scores
 
-    def _contributions(self, z: Array) -> Array:
+    def _explain(self, z: Array, known: Mask) -> Array:
         credit = np.zeros(z.shape)
         for rows in _blocks(len(z)):
             block = np.zeros(z[rows].size)
@@ -125,12 +128,17 @@ class IsolationForest(Detector):
                     (base + self.feature[node]).ravel(), weights=shortened.ravel(), minlength=block.size
                 )
             credit[rows] = block.reshape(z[rows].shape)
-        return credit
+        credit = np.where(known, credit, 0.0)
+        total = credit.sum(axis=1, keepdims=True)
+        share = np.divide(credit, total, out=np.zeros_like(credit), where=total > 0)
+        scored = np.where(known.any(axis=1), self._score(z, known), 0.0)
+        parts: Array = share * scored[:, None]
+        return parts
 
     def _steps(self, z: Array) -> Iterator[tuple[Ints, Ints]]:
         """Walk all windows down all trees; each step gives nodes before and after, windows x trees."""
         # scikit-learn compares in single precision.
-        x = z.astype(np.float32)
+        x = damped(z).astype(np.float32)
         rows = np.arange(len(x))[:, None]
         node = np.broadcast_to(self.roots, (len(x), len(self.roots)))
         while True:

@@ -9,18 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from infrascope_core.detectors.base import Array, Detector
-
-_ROWS = 4096
+from infrascope_core.detectors.base import Array, Detector, Mask, damped
 
 
 class Mahalanobis(Detector):
     """Distance to the centre of the training windows, each kept component scaled to variance 1.
 
-    With y the centred window and W (features x components) the whitening projection, the distance d has
-    d^2 = |yW|^2 = sum_i y_i (W W' y)_i: an exact split over features. Its terms can be negative, where a
-    feature moves as the others lead one to expect and so lessens the distance; such features contribute
-    nothing, and the others' terms are scaled to sum to d.
+    Deviations are damped first (`base.damped`), because principal components are drawn to outliers. With y the
+    centred window and W (features x components) the whitening projection, the distance d has
+    d^2 = |yW|^2 = sum_i y_i (W W' y)_i. So y_i (W W' y)_i / d is an exact split of d over features. Its terms can be
+    negative, where a feature moves as the others lead one to expect and so lessens the distance. A missing feature
+    is at the centre.
 
     Parameters
     ----------
@@ -50,43 +49,41 @@ class Mahalanobis(Detector):
         return fitted
 
     def _fit(self, z: Array) -> None:
+        z = damped(z)
         windows, features = z.shape
         self.centre = z.mean(axis=0)
+        z -= self.centre
         wide = features > windows
         # One thread: the order in which BLAS sums, and so the last digit, depends on the number of threads.
         with threadpool_limits(limits=1):
             # Both products have the same eigenvalues that are not 0; the smaller one is the quicker to solve.
-            values, vectors = np.linalg.eigh(self._gram(z) if wide else self._scatter(z))
+            values, vectors = np.linalg.eigh(z @ z.T if wide else z.T @ z)
             values, vectors = values[::-1], vectors[:, ::-1]
             values = np.where(values > max(values[0], 0.0) * max(z.shape) * np.finfo(float).eps, values, 0.0)
             enough = self.variance * values.sum() * (1 - 1e-12)
             kept = min(int(np.searchsorted(np.cumsum(values), enough)) + 1, int(np.count_nonzero(values)))
             values, vectors = values[:kept], vectors[:, :kept]
-            components = (z - self.centre).T @ vectors / np.sqrt(values) if wide else vectors
+            components = z.T @ vectors / np.sqrt(values) if wide else vectors
         self.projection = np.ascontiguousarray(components * np.sqrt((windows - 1) / values))
 
-    def _gram(self, z: Array) -> Array:
-        """Products of centred windows."""
-        y = z - self.centre
-        products: Array = y @ y.T
-        return products
-
-    def _scatter(self, z: Array) -> Array:
-        """Sums of products of centred features, by blocks of windows, so that z is not copied whole."""
-        scatter = np.zeros((z.shape[1], z.shape[1]))
-        for start in range(0, len(z), _ROWS):
-            y = z[start : start + _ROWS] - self.centre
-            scatter += y.T @ y
-        return scatter
-
-    def _score(self, z: Array, known: NDArray[np.bool_]) -> Array:
+    def _score(self, z: Array, known: Mask) -> Array:
         with threadpool_limits(limits=1):
-            t = (z - self.centre) @ self.projection
+            t = self._centred(z, known) @ self.projection
         distance: Array = np.sqrt((t * t).sum(axis=1))
         return distance
 
-    def _contributions(self, z: Array) -> Array:
-        y = z - self.centre
+    def _explain(self, z: Array, known: Mask) -> Array:
+        y = self._centred(z, known)
         with threadpool_limits(limits=1):
-            terms: Array = y * ((y @ self.projection) @ self.projection.T)
-        return terms
+            t = y @ self.projection
+            terms = y * (t @ self.projection.T)
+        distance = np.sqrt((t * t).sum(axis=1, keepdims=True))
+        parts: Array = np.divide(terms, distance, out=np.zeros_like(terms), where=distance > 0)
+        return parts
+
+    def _centred(self, z: Array, known: Mask) -> Array:
+        y = damped(z)
+        y -= self.centre
+        if not known.all():
+            y[~known] = 0.0
+        return y

@@ -1,4 +1,4 @@
-"""Z-score: the mean absolute standard deviation from the baseline (Reveal, section 4.3)."""
+"""Z-score: the mean absolute deviation from the baseline, in scales (Reveal, section 4.3)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from infrascope_core.detectors.base import Array, Detector
+from infrascope_core.detectors.base import Array, Detector, Mask
 
 
 class ZScore(Detector):
-    """Score is the mean of |z| over the features the window has; each contributes |z| / their number."""
+    """Score is the mean of |z| over the features the window has; each contributes |z| / their number, exactly."""
 
     name: ClassVar[str] = "zscore"
 
@@ -28,9 +28,10 @@ class ZScore(Detector):
     def _fit(self, z: Array) -> None:
         pass
 
-    def _score(self, z: Array, known: NDArray[np.bool_]) -> Array:
+    def _score(self, z: Array, known: Mask) -> Array:
         scores: Array = np.abs(z).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
         return scores
 
-    def _contributions(self, z: Array) -> Array:
-        return np.abs(z)
+    def _explain(self, z: Array, known: Mask) -> Array:
+        parts: Array = np.abs(z) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+        return parts

@@ -1,0 +1,110 @@
+"""Calibration: what a detector's score means, and what the detectors' scores mean together.
+
+What belongs here: from scores to probabilities. A detector's scale is its own (a mean of scales, a distance, a path
+length), and by the paper's threshold, the baseline's 99th percentile, one window in a hundred is flagged whatever
+happens. So scores are put on one scale, combined, and the combination is given the probability with which a normal
+window scores as high: by counting up to its 95th percentile, by an exponential tail beyond (peaks over threshold,
+Pickands 1975; as in Siffer et al., KDD 2017, with the shape 0 in the logarithm of the scores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_LOW, _HIGH = -5.0, 50.0
+"""Bounds of a standardised score: no detector alone outweighs the others without limit."""
+_REACH = 0.99
+_TAIL = 0.95
+_LEAST_DECAY = 0.02
+"""A tail cannot be steeper than this: a few alike windows have none."""
+_LEAST_REACH = 1e-3
+_TINY = 1e-12
+_GRID = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What scores mean.
+
+    Attributes
+    ----------
+    middle, reach : ndarray, detectors
+        Median of the logarithm of each detector's scores, and the distance from there to its 99th percentile.
+    grid : ndarray
+        Evenly spaced quantiles of the combined scores of normal windows, sorted.
+    count : float
+        Number of windows that were combined.
+    start, decay : float
+        Where the exponential tail begins, and its mean excess.
+    """
+
+    middle: Array
+    reach: Array
+    grid: Array
+    count: float
+    start: float
+    decay: float
+
+    @classmethod
+    def learn(cls, scores: Array) -> Calibration:
+        """Calibrate on windows x detectors of normal windows, none of which was compared with itself."""
+        logs = np.log(np.maximum(scores[~np.isnan(scores).any(axis=1)], _TINY))
+        middle = np.median(logs, axis=0)
+        reach = np.maximum(np.quantile(logs, _REACH, axis=0) - middle, _LEAST_REACH)
+        combined = np.sort(np.clip((logs - middle) / reach, _LOW, _HIGH).mean(axis=1))
+        start = float(np.quantile(combined, _TAIL))
+        beyond = combined[combined > start] - start
+        decay = max(float(beyond.mean()) if len(beyond) else 0.0, _LEAST_DECAY)
+        grid = np.quantile(combined, np.linspace(0.0, 1.0, _GRID))
+        return cls(middle, reach, grid, float(len(combined)), start, decay)
+
+    def combine(self, scores: Array) -> Array:
+        """Mean of the standardised scores of windows x detectors: 0 is a median window, 1 the 99th percentile."""
+        logs = np.log(np.maximum(scores, _TINY))
+        return np.asarray(np.clip((logs - self.middle) / self.reach, _LOW, _HIGH).mean(axis=1))
+
+    def weights(self, scores: Array) -> Array:
+        """How far each detector's score departs from a median window's, 0 where it does not: windows x detectors."""
+        logs = np.log(np.maximum(scores, _TINY))
+        return np.nan_to_num(np.clip((logs - self.middle) / self.reach, 0.0, _HIGH))
+
+    def surprisal(self, scores: Array) -> Array:
+        """-log10 of the probability that a normal window's combined score is as high; NaN stays NaN."""
+        combined = self.combine(scores)
+        below = np.searchsorted(self.grid, combined, side="left") / _GRID
+        share = (1.0 - below) * self.count / (self.count + 1.0) + 1.0 / (self.count + 1.0)
+        tail = -np.log10(1.0 - _TAIL) + (combined - self.start) / self.decay / np.log(10.0)
+        surprisal = np.where(combined > self.start, tail, np.minimum(-np.log10(share), -np.log10(1.0 - _TAIL)))
+        return np.where(np.isnan(combined), np.nan, surprisal)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """All values by name, for storing."""
+        return {field.name: np.atleast_1d(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], detectors: int) -> Calibration:
+        """A calibration from stored arrays.
+
+        Raises
+        ------
+        KeyError, ValueError
+            An array is missing, or does not fit.
+        """
+        middle, reach, grid = (np.asarray(arrays[name], dtype=np.float64) for name in ("middle", "reach", "grid"))
+        count, start, decay = (float(np.asarray(arrays[name])[0]) for name in ("count", "start", "decay"))
+        finite = all(np.isfinite(part).all() for part in (middle, reach, grid, count, start, decay))
+        if (
+            middle.shape != (detectors,)
+            or reach.shape != middle.shape
+            or not finite
+            or decay <= 0
+            or len(grid) != _GRID
+        ):
+            raise ValueError("the calibration does not fit the detectors")
+        return cls(middle, reach, grid, count, start, decay)
