@@ -19,6 +19,7 @@ import polars as pl
 
 from infrascope_core import agreement, baselines, hosts, latency, similarity
 from infrascope_core.baselines import Baseline
+from infrascope_core.curation import feature_plan
 from infrascope_core.features import WINDOW
 from infrascope_core.lake import Lake, fingerprint
 from infrascope_core.models import baseline_of
@@ -29,7 +30,6 @@ from infrascope_core.run_file.columns import subsystem
 from infrascope_core.settings import Settings
 from infrascope_core.steps import STEPS
 from infrascope_core.tables import (
-    BASELINES,
     DETECTOR_LATENCY,
     HOST_DEVIATIONS,
     METRIC_CATALOG,
@@ -217,7 +217,7 @@ def _fitted(under: Pipeline, lake: Lake, keys: list[str]) -> Baseline | None:
     chosen = baselines.sample_windows(pl.concat(s.select(WINDOW).unique() for s in scans).collect(), detectors)
     features = pl.concat(s.join(chosen.lazy(), on=WINDOW, how="semi") for s in scans).collect()
     platform, phase, workload = (str(run[name]) for name in _WORKLOAD)
-    return baselines.fit_baseline(features, platform, phase, workload, detectors)
+    return baselines.fit_baseline(features, platform, phase, workload, detectors, windows=under.settings.features)
 
 
 def window_settings(settings: Settings) -> list[Settings]:
@@ -353,21 +353,20 @@ def _traces(pipeline: Pipeline, key: str, points: int) -> Iterator[dict[str, sim
 
 
 def detector_latency(pipeline: Pipeline) -> pl.DataFrame:
-    """Time features, detectors and reasons on the widest baseline of each platform and the longest of its runs."""
+    """Time features, detectors and reasons on the longest run of each platform that has a baseline."""
     parts = [DETECTOR_LATENCY.empty()]
-    widest = (
-        pipeline.lake.read(BASELINES.name)
-        .sort("platform", "metrics", "phase", "workload", descending=[False, True, False, False])
-        .unique("platform", keep="first", maintain_order=True)
-    )
-    for platform, phase, workload in widest.select(_WORKLOAD).iter_rows():
-        runs = pipeline.accepted().filter(platform=platform, phase=phase, workload=workload)
-        key = str(runs.sort("samples", "run_key", descending=[True, False])["run_key"][0])
-        baseline = baseline_of(pipeline, key)
+    runs = pipeline.accepted().sort("platform", "samples", "run_key", descending=[False, True, False])
+    for (platform,), own in runs.group_by("platform", maintain_order=True):
+        judged = ((str(key), baseline_of(pipeline, str(key))) for key in own["run_key"])
+        key, baseline = next((pair for pair in judged if pair[1] is not None), ("", None))
         if baseline is None:
             continue
-        _, telemetry = next(_reanalysed(pipeline, key, {metric for metric, _ in baseline.names}))
-        parts.append(latency.detector_latency(telemetry, baseline, subsystem, pipeline.settings))
+        host, telemetry = next(_reanalysed(pipeline, key, {metric for metric, _ in baseline.names}))
+        catalog = pipeline.lake.read_cached(METRIC_CATALOG.name)
+        plan = feature_plan(catalog, str(platform), pipeline.recipe.names, pipeline.settings.selection.enabled)
+        watched = plan.of_host(metric_names(telemetry), host)
+        classes = {metric: name for metric, name in watched.items() if name is not None}
+        parts.append(latency.detector_latency(telemetry, baseline, subsystem, pipeline.settings, classes=classes))
     return _kept(pipeline, DETECTOR_LATENCY, pl.concat(parts))
 
 

@@ -6,7 +6,7 @@ What belongs here: the measurement behind `detector_latency` (Reveal, section 5.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -37,6 +37,8 @@ def detector_latency(
     baseline: Baseline,
     subsystem_of_metric: Callable[[str], str],
     settings: Settings,
+    *,
+    classes: Mapping[str, str] | None = None,
     clock: Clock = time.perf_counter,
 ) -> pl.DataFrame:
     """Measure every stage at every batch size.
@@ -51,14 +53,17 @@ def detector_latency(
         Subsystem of a host-free metric name.
     settings : Settings
         `features`, `detectors`, and `latency`: batches and rounds.
+    classes : mapping of str to str, optional
+        Class of a metric: which features it has (`window_features`).
     clock : callable
         Seconds.
 
     Returns
     -------
     polars.DataFrame
-        Table `detector_latency`. `features` goes from samples to the table of features, a detector from the
-        standardised matrix to scores, `all_detectors` from the table of features to the table of scores and flags,
+        Table `detector_latency`. `features` goes from samples to the table of features, `deviations` from the
+        matrix of features to how it departs from the most similar reference windows, a detector from there to its
+        scores, `all_detectors` from the table of features to the table of scores and flags,
         `reasons` from there to the table of reasons, as if every window were flagged. A first round, which pays for
         what is paid once, does not count.
     """
@@ -66,7 +71,9 @@ def detector_latency(
     rows = []
     for batch in settings.latency.batches:
         samples = repeated(telemetry, settings.features.samples + (batch - 1) * settings.features.stride)
-        for stage, work in _stages(samples, metrics, baseline, subsystem_of_metric, settings):
+        cut: Callable[[], pl.DataFrame] = partial(window_features, samples, settings.features, metrics, classes)
+        stages = [("features", cut), *_stages(cut(), baseline, subsystem_of_metric, settings)]
+        for stage, work in stages:
             seconds = _timed(work, settings.latency.rounds, clock) / batch
             rows.append(
                 {
@@ -83,23 +90,18 @@ def detector_latency(
 
 
 def _stages(
-    samples: pl.DataFrame,
-    metrics: list[str],
-    baseline: Baseline,
-    subsystem_of_metric: Callable[[str], str],
-    settings: Settings,
+    features: pl.DataFrame, baseline: Baseline, subsystem_of_metric: Callable[[str], str], settings: Settings
 ) -> list[tuple[str, Callable[[], object]]]:
-    """What is timed, with its inputs at hand."""
-    features = window_features(samples, settings.features, metrics)
+    """What is timed after the features, with its inputs at hand."""
     windows, matrix = feature_matrix(features, baseline.names)
-    z = baseline.moments.standardise(matrix, windows["window"].to_numpy())
+    deviations, _ = baseline.deviations(windows, matrix)
     names = [detector.name for detector in baseline.detectors]
     flagged = baselines.score(baseline, features).with_columns(
         agreement=pl.lit(len(names), pl.Int64), flagged_by=pl.lit(names, pl.List(pl.String))
     )
     return [
-        ("features", partial(window_features, samples, settings.features, metrics)),
-        *((detector.name, partial(detector.score, z)) for detector in baseline.detectors),
+        ("deviations", partial(baseline.deviations, windows, matrix)),
+        *((detector.name, partial(detector.score, deviations)) for detector in baseline.detectors),
         ("all_detectors", partial(baselines.score, baseline, features)),
         ("reasons", partial(reasons, baseline, features, flagged, subsystem_of_metric, settings.detectors)),
     ]

@@ -495,7 +495,7 @@ DETECTOR_LATENCY = Table(
     ("platform", "stage", "batch"),
     (
         _PLATFORM,
-        Column("stage", TEXT, "features, zscore, mahalanobis, isolation_forest, all_detectors or reasons"),
+        Column("stage", TEXT, "features, deviations, zscore, mahalanobis, isolation_forest, all_detectors, reasons"),
         Column("batch", INT, "windows scored at once"),
         Column("metrics", INT, "metrics of the window"),
         Column("seconds", REAL, "median seconds per window"),

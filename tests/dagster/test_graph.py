@@ -13,6 +13,7 @@ import pytest
 
 from infrascope_core.tables import TABLES
 from infrascope_dagster.definitions import build_defs
+from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS
 from infrascope_dagster.in_process import ASSETS, bring_up_to_date
 from infrascope_dagster.partitions import RUN_FILES, stretches
 from infrascope_dagster.resources import PipelineResource
@@ -68,7 +69,14 @@ def test_every_table_is_an_asset_with_its_columns():
     for name, table in TABLES.items():
         assert assets[name]["columns"] == table.schema.names()
         assert assets[name]["description"] == table.meaning
-    assert {a["group"] for a in assets.values()} == {"ingest", "quality", "symbols", "patterns", "anomalies"}
+    assert {a["group"] for a in assets.values()} == {
+        "ingest",
+        "quality",
+        "symbols",
+        "patterns",
+        "anomalies",
+        "evaluation",
+    }
 
 
 def test_definitions_validate(tmp_path):
@@ -85,9 +93,12 @@ def test_definitions_validate(tmp_path):
 
 def test_the_whole_graph_through_dagster(location):
     keys = [write_run(location.runs, s, burst=(200, 280) if s == 2 else None).stem for s in range(1, 5)]
+    keys.append(write_run(location.runs, 5, host="h2").stem)
     told = []
     bring_up_to_date(location.pipeline, False, lambda *said: told.append(said), location.instance)
-    for name in TABLES:
+    on_demand = {asset.key.to_user_string() for asset in EVALUATIONS}
+    assert location.materialize(*on_demand).success
+    for name in set(TABLES) - on_demand:
         assert ("telemetry" if name in ("run_files", "faults") else name) in {table for table, *_ in told}
     assert all(location.materialized(p.key.to_user_string()) == set(keys) for p in ASSETS[2:9])
     for name in set(TABLES):
