@@ -42,8 +42,8 @@ class Study:
     Attributes
     ----------
     behaviours : pl.DataFrame
-        A row per run, host and metric, as `metric_classes.behaviour` gives it; unit, subsystem, and formula of derived
-        metrics beside it.
+        A row per run, host and metric, as `metric_classes.behaviour` gives it; run_key, unit, subsystem, and formula of
+        derived metrics beside it.
     correlations : dict
         Mean matrix by (phase, workload).
     """
@@ -109,6 +109,7 @@ def _reanalysed(
     counters = np.array([name in plan.rates for name in names], dtype=bool)
     behaviours.append(
         metric_classes.behaviour(values, names, counters).with_columns(
+            run_key=pl.lit(str(part["run_key"][0])),
             unit=pl.Series([unit(m) for m in metrics], dtype=pl.String),
             subsystem=pl.Series([subsystem(m) for m in metrics], dtype=pl.String),
             formula=pl.Series([formulas.get(m) for m in metrics], dtype=pl.String),
@@ -118,7 +119,7 @@ def _reanalysed(
 
 
 _NO_BEHAVIOUR = metric_classes.behaviour(np.empty((0, 0)), []).with_columns(
-    unit=pl.lit(None, pl.String), subsystem=pl.lit(None, pl.String), formula=pl.lit(None, pl.String)
+    pl.lit(None, pl.String).alias(name) for name in ("run_key", "unit", "subsystem", "formula")
 )
 
 
@@ -155,7 +156,9 @@ def metric_catalog(
 
 def _of_platform(platform: str, judged: pl.DataFrame, seen: Study, recipe: Recipe, settings: Settings) -> pl.DataFrame:
     classes = metric_classes.classify(seen.behaviours, reanalysis.level_units(), settings.classes)
-    rows = pl.concat([judged, _derived(platform, seen.behaviours, classes, recipe)]).drop("metric_class")
+    rows = pl.concat([judged, _derived(platform, seen.behaviours, classes, judged["metric"], recipe)]).drop(
+        "metric_class"
+    )
     rows = rows.join(classes.select("metric", "metric_class", "why"), on="metric", how="left")
     # what never moves anywhere needs no look at telemetry; what has no value or is always 0 has no class
     constant = (pl.col("status") == "near_constant") & (pl.col("treatment") == "as_is")
@@ -186,12 +189,14 @@ def _of_platform(platform: str, judged: pl.DataFrame, seen: Study, recipe: Recip
     ).select(METRIC_CATALOG.schema.names())
 
 
-def _derived(platform: str, behaviours: pl.DataFrame, classes: pl.DataFrame, recipe: Recipe) -> pl.DataFrame:
+def _derived(
+    platform: str, behaviours: pl.DataFrame, classes: pl.DataFrame, in_files: pl.Series, recipe: Recipe
+) -> pl.DataFrame:
     """Catalogue rows of the derived metrics, judged by the same rules as the others."""
-    derived = behaviours.filter(pl.col("formula").is_not_null())
-    known = derived.group_by("metric").agg(
-        pl.first("unit", "subsystem", "formula"),
-        runs=pl.len(),
+    # a file may bring a column of that name; then it is the file's
+    derived = behaviours.filter(pl.col("formula").is_not_null() & ~pl.col("metric").is_in(in_files.implode()))
+    known = derived.group_by("metric", maintain_order=True).agg(
+        pl.first("unit", "subsystem", "formula"), runs=pl.col("run_key").n_unique()
     )
     rows = known.join(classes.select("metric", "samples", "zeros", "cv"), on="metric", how="left").with_columns(
         platform=pl.lit(platform),

@@ -160,7 +160,7 @@ METRIC_CATALOG = Table(
         Column("metric", TEXT, "metric; with the host in it where the recipe pools by column name"),
         Column("unit", TEXT, "unit as the file gives it; per second where the treatment is rate"),
         _SUBSYSTEM,
-        Column("runs", INT, "runs that have the metric"),
+        Column("runs", INT, "runs that have the metric; of a derived one, those that were looked at"),
         Column("status", TEXT, "usable, always_missing, always_zero, near_constant or redundant"),
         Column("reason", TEXT, "the figures behind the status"),
         Column("metric_class", TEXT, "dynamic, event_counter or static: which features a window of it gets"),

@@ -154,6 +154,7 @@ def test_all_that_is_not_usable_on_the_platform_is_excluded():
         ("gpu", "b", "always_missing"),
         ("gpu", "c", "always_zero"),
         ("gpu", "d", "near_constant"),
+        ("gpu", "e", "redundant"),  # it holds information, though not its own
         ("cpu", "a", "near_constant"),
     ]
     frame = pl.DataFrame(rows, schema=["platform", "metric", "status"], orient="row")
@@ -161,6 +162,15 @@ def test_all_that_is_not_usable_on_the_platform_is_excluded():
     assert excluded_metrics(catalog, "gpu") == {"b", "c", "d"}
     assert excluded_metrics(catalog, "cpu") == {"a"}
     assert excluded_metrics(METRIC_CATALOG.empty(), "gpu") == NONE
+
+
+def test_redundant_and_static_metrics_stay_in_their_group():
+    rows = [("cpu", "busy1", "usable", "dynamic"), ("cpu", "busy2", "redundant", "dynamic")]
+    rows += [("cpu", "busy3", "usable", "static"), ("cpu", "busy4", "always_zero", None)]
+    frame = pl.DataFrame(rows, schema=["platform", "metric", "status", "metric_class"], orient="row")
+    excluded = excluded_metrics(pl.concat([METRIC_CATALOG.empty(), frame], how="diagonal"), "cpu")
+    of = telemetry(busy1=[1.0], busy2=[1.0], busy3=[1.0], busy4=[0.0])
+    assert [metric for *_, metric in chosen(of, recipe(group("g", "busy")), excluded)] == ["busy1", "busy2", "busy3"]
 
 
 def test_a_metric_that_was_never_judged_is_trusted():
