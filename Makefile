@@ -39,8 +39,9 @@ dev: $(READY)    ## the Dagster UI on localhost, with the sample runs registered
 bench: $(READY)  ## ratios against peers, measured side by side in one run
 	$(BIN)/python -m benchmarks
 
-docs: $(READY)   ## write docs/tables.md anew from the table contract
+docs: $(READY)   ## write docs/tables.md and the reports' schema anew from the code
 	@$(BIN)/python -c 'from infrascope_core.tables import as_markdown; print(as_markdown(), end="")' > docs/tables.md
+	@$(BIN)/python -c 'from infrascope_core.report import json_schema; print(json_schema(), end="")' > docs/report.schema.json
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
 	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update

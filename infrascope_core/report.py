@@ -182,14 +182,32 @@ class Evidence:
     deviations: pl.DataFrame = field(default_factory=HOST_DEVIATIONS.empty)
 
 
+@dataclass(frozen=True)
+class ComparedWith:
+    """What a run was judged by.
+
+    Attributes
+    ----------
+    baseline : str
+        In words.
+    own : bool
+        It is of the run's workload, and not of its whole platform for want of one.
+    hosts : frozenset of str, optional
+        Hosts of the baseline's runs; None: not known.
+    """
+
+    baseline: str
+    own: bool = True
+    hosts: frozenset[str] | None = None
+
+
 def run_report(
     evidence: Evidence,
-    baseline: str | None,
+    compared: ComparedWith | None,
     subsystem_of_metric: Callable[[str], str],
     *,
     window_samples: int,
     settings: ReportSettings,
-    known_hosts: frozenset[str] | None = None,
 ) -> RunReport:
     """Judge a run, and say why and what follows.
 
@@ -197,16 +215,14 @@ def run_report(
     ----------
     evidence : Evidence
         The run's tables.
-    baseline : str, optional
-        What the run was compared with, in words; None where there is no baseline for it.
+    compared : ComparedWith, optional
+        What the run was judged by; None where there is no baseline for it.
     subsystem_of_metric : callable
         Subsystem of a host-free metric name.
     window_samples : int
         Samples of a feature window.
     settings : ReportSettings
         Lengths and limits.
-    known_hosts : frozenset of str, optional
-        Hosts that the baseline has seen; None: not known.
 
     Returns
     -------
@@ -217,7 +233,7 @@ def run_report(
     judged = scores.filter(pl.col("anomalous").is_not_null())
     anomalous = scores.filter(pl.col("anomalous"))
     flagged = scores.filter(pl.col("agreement") > 0)
-    limits = _limits(evidence, baseline, window_samples, settings, known_hosts)
+    limits = _limits(evidence, compared, window_samples, settings)
     several_days = _spans_days(scores)
     episodes = [_episode(row) for row in _worst_first(evidence.episodes).iter_rows(named=True)]
     deviations = _deviations(evidence.deviations)
@@ -227,7 +243,8 @@ def run_report(
         worst = episodes[0]
         number = "one episode" if len(episodes) == 1 else f"{len(episodes)} episodes"
         at = _moment(several_days, worst.start)
-        why = f"{anomalous.height} of {judged.height} windows are anomalous, in {number}; "
+        why = f"{anomalous.height} of {judged.height} windows {'is' if anomalous.height == 1 else 'are'} anomalous, "
+        why += f"in {number}; "
         why += f"{'from' if len(episodes) == 1 else 'the strongest from'} {at}: {worst.headline}"
         step = worst.next_step
     elif verdict == "normal":
@@ -253,7 +270,7 @@ def run_report(
         verdict=verdict,
         why=why,
         next_step=step,
-        baseline=baseline or "none",
+        baseline=compared.baseline if compared else "none",
         windows=max(_windows(evidence.features), scores.height),
         judged_windows=judged.height,
         flagged_windows=flagged.height,
@@ -413,7 +430,7 @@ def next_step(metrics: Sequence[str], subsystems: Sequence[str], retransmissions
         wanted = pattern.get("retransmissions")
         if (
             (wanted is None or wanted == retransmissions)
-            and set(pattern.get("subsystems", ())) <= set(subsystems)
+            and set(subsystems[:1]) <= set(pattern["first"])
             and all(any(re.search(p, m, re.IGNORECASE) for m in metrics) for p in pattern.get("metrics", ()))
         ):
             return str(pattern["step"])
@@ -458,10 +475,9 @@ def _deviations(deviations: pl.DataFrame) -> list[Deviation]:
 
 def _limits(
     evidence: Evidence,
-    baseline: str | None,
+    compared: ComparedWith | None,
     window_samples: int,
     settings: ReportSettings,
-    known_hosts: frozenset[str] | None,
 ) -> list[str]:
     """One sentence for each thing that limits the verdict; what prevents one comes first."""
     run, said = evidence.run, []
@@ -477,7 +493,7 @@ def _limits(
             f"None of the run's {_count(quality['metric'].n_unique(), 'metric')} can be used"
             + (f" (in this run: {kinds})." if kinds else ".")
         )
-    elif baseline is None:
+    elif compared is None:
         said.append(
             f"There is no baseline for {run.get('phase')} {run.get('workload')} on {run.get('platform')}: "
             "the workload is new, or has too few windows."
@@ -489,12 +505,15 @@ def _limits(
             said.append(f"{host} has one window only: nothing in the run can be compared with it.")
         elif number < settings.few_windows:
             said.append(f"{host} has {number} windows only: a short disturbance fills a large part of them.")
-    if baseline is not None and known_hosts is not None:
-        said += [
-            f"The baseline has never seen {host}: what is peculiar to its hardware counts as abnormal."
-            for host in evidence.quality["host"].unique().sort()
-            if host not in known_hosts
-        ]
+    if compared is not None and not compared.own:
+        said.append(
+            f"{run.get('phase')} {run.get('workload')} has no baseline of its own and is judged by all workloads on "
+            f"{run.get('platform')}: what is peculiar to it may count as abnormal."
+        )
+    if compared is not None and compared.hosts is not None and run.get("host") not in compared.hosts:
+        said.append(
+            f"No run of the baseline is from {run.get('host')}: what is peculiar to its hardware counts as abnormal."
+        )
     vanished = _vanished(evidence.features, settings)
     if vanished:
         said.append(f"{_count(len(vanished), 'metric')} stopped before the end: {_named(vanished, settings.names)}.")

@@ -16,19 +16,19 @@ from pathlib import Path
 import polars as pl
 
 from infrascope_core import attribution, baselines, curation, discretization, quality, reanalysis
+from infrascope_core.baselines import ANY, Baseline
 from infrascope_core.episodes import build_episodes
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.features import window_features
 from infrascope_core.lake import fingerprint
 from infrascope_core.mining import rules_of
-from infrascope_core.models import baseline_of, fitted_rows
+from infrascope_core.models import baseline_of, baseline_row, fitted_rows
 from infrascope_core.pipeline import Pipeline
-from infrascope_core.report import PRESENCE, Evidence, as_json, as_markdown, as_row, run_report
+from infrascope_core.report import PRESENCE, ComparedWith, Evidence, as_json, as_markdown, as_row, run_report
 from infrascope_core.run_file.columns import subsystem
 from infrascope_core.tables import (
     ANOMALY_REASONS,
     ANOMALY_SCORES,
-    BASELINES,
     HOST_DEVIATIONS,
     METRIC_CATALOG,
     THRESHOLDS,
@@ -161,7 +161,7 @@ def _anomaly_episodes(pipeline: Pipeline, key: str) -> pl.DataFrame:
 
 
 def _anomaly_report(pipeline: Pipeline, key: str) -> pl.DataFrame:
-    lake = pipeline.lake
+    lake, baseline = pipeline.lake, baseline_of(pipeline, key)
     features = WINDOW_FEATURES.empty()
     if lake.has("window_features", key):
         features = lake.read("window_features", key, ["host", "window", "metric", *PRESENCE])
@@ -175,7 +175,7 @@ def _anomaly_report(pipeline: Pipeline, key: str) -> pl.DataFrame:
             lake.read("anomaly_episodes", key),
             _host_deviations(pipeline, key),
         ),
-        _baseline_in_words(pipeline, key),
+        _compared_with(pipeline, baseline),
         subsystem,
         window_samples=pipeline.settings.features.samples,
         settings=pipeline.settings.reports,
@@ -192,11 +192,16 @@ def report_files(pipeline: Pipeline, key: str) -> tuple[Path, Path]:
     return pipeline.data / "reports" / f"{name}.md", pipeline.data / "reports" / f"{name}.json"
 
 
-def _baseline_in_words(pipeline: Pipeline, key: str) -> str | None:
-    row = fitted_rows(pipeline, BASELINES.name, key)
-    if row.is_empty():
+def _compared_with(pipeline: Pipeline, baseline: Baseline | None) -> ComparedWith | None:
+    if baseline is None:
         return None
-    return "{windows} windows of {runs} runs of {phase} {workload} on {platform}".format(**row.row(0, named=True))
+    of, runs = baseline.identity, baseline.references.runs
+    hosts = [pipeline.lake.read_cached("run_files", key)["host"] for key in runs]
+    return ComparedWith(
+        f"{of.windows} windows of {of}",
+        own=of.workload != ANY,
+        hosts=frozenset(host for part in hosts for host in part),
+    )
 
 
 def _host_deviations(pipeline: Pipeline, key: str) -> pl.DataFrame:
@@ -252,8 +257,8 @@ def _knows_groups(pipeline: Pipeline, key: str) -> str:
 
 
 def _knows_baseline(pipeline: Pipeline, key: str) -> str:
-    version = "".join(fitted_rows(pipeline, BASELINES.name, key)["version"])
-    return version + pipeline.settings.detectors.digest()
+    row = baseline_row(pipeline, key)
+    return ("" if row is None else str(row["version"])) + pipeline.settings.detectors.digest()
 
 
 def _knows_rules(pipeline: Pipeline, key: str) -> str:
@@ -266,9 +271,7 @@ def _knows_rules(pipeline: Pipeline, key: str) -> str:
 def _knows_report(pipeline: Pipeline, key: str) -> str:
     settings = pipeline.settings
     compared = _host_deviations(pipeline, key).sort("host", "metric").write_json()
-    return fingerprint(
-        settings.reports.digest(), settings.features.digest(), _baseline_in_words(pipeline, key) or "", compared
-    )
+    return fingerprint(settings.reports.digest(), settings.features.digest(), _knows_baseline(pipeline, key), compared)
 
 
 STEPS: dict[str, Step] = {

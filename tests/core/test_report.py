@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from infrascope_core.report import (
+    ComparedWith,
     Evidence,
     RunReport,
     as_json,
@@ -104,15 +105,17 @@ def episode(number: int = 0, **changed) -> dict:
     return values | changed
 
 
-def report(baseline: str | None = "60 windows of 3 runs", known_hosts=None, run=None, **tables) -> RunReport:
+OWN = ComparedWith("60 windows of 3 runs", hosts=frozenset({"h"}))
+
+
+def report(compared: ComparedWith | None = OWN, run=None, **tables) -> RunReport:
     healthy = {"quality": quality(*METRICS), "features": features(), "scores": scores()}
     return run_report(
         Evidence(RUN | (run or {}), **(healthy | tables)),
-        baseline,
+        compared,
         subsystem,
         window_samples=30,
         settings=ReportSettings(table_rows=3),
-        known_hosts=known_hosts,
     )
 
 
@@ -153,7 +156,7 @@ def test_a_healthy_run_is_normal_although_some_windows_stand_out():
 
 
 def test_a_run_that_nothing_could_judge_is_not_normal():
-    found = report(baseline=None, scores=ANOMALY_SCORES.empty())
+    found = report(compared=None, scores=ANOMALY_SCORES.empty())
     assert found.verdict == "not_judged"
     assert found.why == (
         "There is no baseline for train BERT__Cls__default on gpu: the workload is new, or has too few windows."
@@ -194,8 +197,13 @@ def test_scores_without_a_judgement_are_not_normal_either():
             "The sampling on h has gaps (7 samples lost, 2 repeated): windows beside them cover more time than others.",
         ),
         (
-            {"known_hosts": frozenset({"other"})},
-            "The baseline has never seen h: what is peculiar to its hardware counts as abnormal.",
+            {"compared": ComparedWith("b", hosts=frozenset({"other"}))},
+            "No run of the baseline is from h: what is peculiar to its hardware counts as abnormal.",
+        ),
+        (
+            {"compared": ComparedWith("b", own=False, hosts=frozenset({"h"}))},
+            "train BERT__Cls__default has no baseline of its own and is judged by all workloads on gpu: what is "
+            "peculiar to it may count as abnormal.",
         ),
     ],
 )
@@ -271,6 +279,7 @@ def test_hosts_that_depart_from_the_others_are_shown_strongest_first():
         (["Perf:IPC[-]", "Perf:Cycle_activity_stalls_l3_miss[count]"], ["CPU"], None, "NUMA"),
         (["Turbostat:Busy%.3[%]", "Turbostat:IRQ.3[count]"], ["CPU"], None, "irqbalance"),
         (["Turbostat:Bzy_MHz.3[MHz]", "Turbostat:IRQ.3[count]"], ["CPU"], None, "interrupts first"),
+        (["CPU:softirq[%]", "CPU:CPU1Utilization[%]", "Storage_diff:x[ms]"], ["Storage"], None, "checkpoints, logs"),
         (["Turbostat:Bzy_MHz.3[MHz]", "Storage_diff:sectors_read[count]"], ["Storage", "CPU"], None, "storage first"),
         (["Memory:HugePages_Total[count]"], ["Memory"], None, "HugePages_Free"),
         (["Memory:Writeback[kB]"], ["Memory"], None, "dirty pages"),
@@ -286,8 +295,9 @@ def test_there_is_advice_for_every_subsystem():
     advice = yaml.safe_load((resources.files("infrascope_core.recipes") / "next_steps.yaml").read_text("utf-8"))
     assert set(advice["subsystems"]) == set(SUBSYSTEMS)
     for pattern in advice["patterns"]:
-        assert pattern.keys() <= {"name", "metrics", "subsystems", "retransmissions", "step"}
-        assert pattern.keys() & {"metrics", "subsystems", "retransmissions"}
+        assert pattern.keys() <= {"name", "first", "metrics", "retransmissions", "step"}
+        assert set(pattern["first"]) <= set(SUBSYSTEMS)
+        assert pattern.keys() & {"metrics", "retransmissions"}
         [re.compile(p) for p in pattern.get("metrics", ())]
 
 
@@ -378,7 +388,7 @@ def test_a_hostile_run_changes_nothing_in_the_layout(text):
             "quality": quality(name, infinite=1),
             "run": {"workload": name, "run_key": name},
         }
-        return as_markdown(report(baseline=name, **tables))
+        return as_markdown(report(ComparedWith(name), **tables))
 
     def layout(markdown: str) -> list[str]:
         return [block.type for block in MarkdownIt("gfm-like", {"linkify": False}).parse(markdown)]

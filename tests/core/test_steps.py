@@ -1,0 +1,152 @@
+"""Steps over a lake that is written by hand: what makes episodes and reports current, and the files they leave."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from itertools import chain
+
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from infrascope_core.cli.report import report
+from infrascope_core.mining import rules_of
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.steps import is_current, make, report_files
+from infrascope_core.tables import TABLES
+
+START = dt.datetime(2025, 5, 7)
+KEY = "train_MLPforCls_default_2025-05-07T00-00-00_h"
+CALM = KEY.replace("T00", "T01")
+RULE = {"confidence": 0.95, "lift": 2.0, "q_value": 0.0}
+
+
+@pytest.fixture
+def pipeline(tmp_path) -> Pipeline:
+    """A folder with two runs, one of them with an alarm, and no baseline."""
+    pipeline = Pipeline(tmp_path / "data")
+    pipeline.data.mkdir()
+    pipeline.remember_settings()
+    put(pipeline, "baselines", None)
+    for key, alarm in ((KEY, True), (CALM, False)):
+        about = {"platform": "gpu", "phase": "train", "workload": "W", "interval_s": 0.1, "samples": 600}
+        put(pipeline, "run_files", key, about | {"status": "accepted"})
+        put(pipeline, "anomaly_scores", key, *(score(w, alarm and w == 5) for w in range(20)))
+        windows = [{"window": w, "metric": "AverageCPUUtilization[%]", "mean": 1.0} for w in range(20)]
+        put(pipeline, "window_features", key, *windows)
+        put(pipeline, "quality_metrics", key, {"metric": "AverageCPUUtilization[%]", "subsystem": "CPU"})
+        for table in ("anomaly_reasons", "baskets"):
+            put(pipeline, table, key)
+    return pipeline
+
+
+def put(pipeline: Pipeline, table: str, key: str | None, *rows: dict) -> None:
+    schema = TABLES[table].schema
+    known = dict.fromkeys(schema.names()) | ({"run_key": key, "host": "h"} if key else {})
+    known = {name: value for name, value in known.items() if name in schema}
+    pipeline.lake.write(pl.DataFrame([known | row for row in rows], schema=schema), table, key, made_from=f"{rows}")
+
+
+def score(window: int, alarm: bool) -> dict:
+    at = START + window * dt.timedelta(seconds=1)
+    return {
+        "window": window, "start_ts": at, "anomalous": alarm, "surprisal": 4.0 if alarm else 0.5,
+        "agreement": int(alarm), "flagged_by": ["zscore"] if alarm else [],
+    }  # fmt: skip
+
+
+def make_all(pipeline: Pipeline) -> None:
+    for key in (KEY, CALM):
+        for table in ("anomaly_episodes", "anomaly_report"):
+            make(pipeline, table, key)
+
+
+def contents(pipeline: Pipeline) -> list[bytes]:
+    files = chain.from_iterable(report_files(pipeline, key) for key in (KEY, CALM))
+    return [file.read_bytes() for file in files]
+
+
+def test_a_report_leaves_its_text_beside_the_lake(pipeline):
+    make_all(pipeline)
+    row = pipeline.lake.read("anomaly_report", KEY).row(0, named=True)
+    assert (row["verdict"], row["episodes"], row["baseline"]) == ("anomalous", 1, "none")
+    assert row["markdown"] == f"reports/{KEY}.md"
+    assert (pipeline.data / row["markdown"]).read_text().startswith("# train")
+    assert json.loads((pipeline.data / row["json"]).read_text())["run_key"] == KEY
+    assert not [file for file in (pipeline.data / "reports").iterdir() if file.name.startswith(".")]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_report_whose_text_was_deleted_is_made_again_to_the_same_bytes(pipeline, which):
+    make_all(pipeline)
+    before = contents(pipeline)
+    assert is_current(pipeline, "anomaly_report", KEY)
+    report_files(pipeline, KEY)[which].unlink()
+    assert not is_current(pipeline, "anomaly_report", KEY)
+    make(pipeline, "anomaly_report", KEY)
+    assert is_current(pipeline, "anomaly_report", KEY)
+    assert contents(pipeline) == before
+
+
+def test_new_rules_concern_only_a_run_with_an_alarm(pipeline):
+    make_all(pipeline)
+    sides = {"antecedent": ["a_LOW"], "consequent": ["b_LOW"]}
+    put(pipeline, "association_rules", None, {"scope": "gpu"} | sides | RULE)
+    assert [is_current(pipeline, "anomaly_episodes", key) for key in (KEY, CALM)] == [False, True]
+
+
+def test_the_rules_of_a_run_are_those_of_its_narrowest_mined_scope(pipeline):
+    sides = {"antecedent": ["a_LOW"], "consequent": ["b_LOW"]}
+    assert rules_of(pipeline, KEY).is_empty()
+    for scopes, expected in (
+        (["cpu", "gpu"], ["gpu"]),
+        (["gpu", "gpu/train", "gpu/infer"], ["gpu/train"]),
+        (["gpu", "gpu/train", "gpu/train/W", "gpu/train/W2"], ["gpu/train/W"]),
+    ):
+        put(pipeline, "association_rules", None, *({"scope": scope} | sides | RULE for scope in scopes))
+        assert rules_of(pipeline, KEY)["scope"].to_list() == expected
+
+
+# -- `infrascope report`
+
+
+def call(pipeline: Pipeline, *arguments: str):
+    app = typer.Typer()
+    app.command()(report)
+    return CliRunner().invoke(app, [*arguments, "--data", str(pipeline.data)])
+
+
+def test_the_command_prints_the_text_or_the_json(pipeline):
+    make_all(pipeline)
+    markdown, as_json = (file.read_text() for file in report_files(pipeline, KEY))
+    assert call(pipeline, KEY).stdout == markdown
+    assert call(pipeline, KEY, "--json").stdout == as_json
+    assert [r["run_key"] for r in json.loads(call(pipeline, "--all", "--json").stdout)] == [KEY, CALM]
+    assert call(pipeline, "--all").stdout.startswith(markdown + "\n---\n\n# train")
+
+
+def test_the_command_brings_back_a_deleted_text(pipeline):
+    make_all(pipeline)
+    said = call(pipeline, KEY).stdout
+    report_files(pipeline, KEY)[0].unlink()
+    assert call(pipeline, KEY).stdout == said
+    assert report_files(pipeline, KEY)[0].is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name one run, or give --all"),
+        ([KEY, "--all"], "name one run, or give --all"),
+        (["nothing"], "nothing: there is no report on a run of that name"),
+        ([KEY[:-1]], f"{KEY[:-1]}: there is no report on a run of that name; did you mean {KEY}?"),
+        (["../x\x1b[31m"], "../x\N{REPLACEMENT CHARACTER}[31m: there is no report on a run of that name"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(pipeline, arguments, sentence):
+    make_all(pipeline)
+    result = call(pipeline, *arguments)
+    assert result.exit_code == 1
+    assert result.stderr == f"infrascope: {sentence}\n"
