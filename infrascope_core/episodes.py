@@ -292,26 +292,32 @@ def _states(
 def _broken_rules(
     episodes: pl.DataFrame, baskets: pl.DataFrame, rules: pl.DataFrame, settings: EpisodeSettings
 ) -> pl.DataFrame:
-    """The strongest rules (confidence times lift) that each episode breaks, one for each right side.
+    """The strongest rules that each episode breaks, one for each set of items that fail to come.
 
     A rule is broken in a basket that holds all of its left side and, for a group of its right side, another item;
     a group without an item is unknown and breaks nothing. Outside of episodes the rule must hold in most baskets
     of the run that have its left side, if any do.
     """
     found: list[tuple[str, str, int, list[str]]] = []
-    rules = rules.filter(
-        (pl.col("confidence") >= settings.rule_confidence)
-        & (pl.col("lift") > 1)
-        & (pl.col("q_value").fill_null(0) <= SIGNIFICANT)
-    )
+    rules = firm_rules(rules, settings)
     if rules.height and settings.broken_rules:
-        rules = rules.with_columns(strength=pl.col("confidence") * pl.col("lift")).sort(
-            "strength", "antecedent", "consequent", descending=[True, False, False]
-        )
         for key, part in baskets.join(episodes, on=HOST, how="semi").partition_by(HOST, as_dict=True).items():
             found += _broken_on_host(episodes.filter(run_key=key[0], host=key[1]), part, rules, settings)
     return pl.DataFrame(
         found, schema={name: ANOMALY_EPISODES.schema[name] for name in (*EPISODE, "broken_rules")}, orient="row"
+    )
+
+
+def firm_rules(rules: pl.DataFrame, settings: EpisodeSettings) -> pl.DataFrame:
+    """The rules that an episode can break: antecedent, consequent, confidence and lift, the strongest first."""
+    return (
+        rules.filter(
+            pl.col("confidence") >= settings.rule_confidence,
+            pl.col("lift") > 1,
+            pl.col("q_value") <= SIGNIFICANT,
+        )
+        .sort(pl.col("confidence") * pl.col("lift"), "antecedent", "consequent", descending=[True, False, False])
+        .select("antecedent", "consequent", "confidence", "lift")
     )
 
 
@@ -340,14 +346,35 @@ def _broken_on_host(
     share = np.concatenate(broken, axis=1)
     found = []
     for row, key in enumerate(episodes.select(EPISODE).iter_rows()):
-        chosen = rules[np.flatnonzero(share[row] > settings.broken_share)]
-        chosen = chosen.unique("consequent", keep="first", maintain_order=True).head(settings.broken_rules)
+        candidates = rules[np.flatnonzero(share[row] > settings.broken_share)]
+        chosen = _one_per_failure(candidates, held[inside[:, row]], otherwise[inside[:, row]], items)
+        chosen = chosen.head(settings.broken_rules)
         sentences = [
             f"{' + '.join(left)} -> {' + '.join(right)} (confidence {confidence:.2f})"
             for left, right, confidence in chosen.select("antecedent", "consequent", "confidence").iter_rows()
         ]
         found.append((*key, sentences))
     return found
+
+
+def _one_per_failure(
+    rules: pl.DataFrame, held: NDArray[np.float32], otherwise: NDArray[np.float32], items: list[str]
+) -> pl.DataFrame:
+    """Of rules that fail in the same items, the one with the shortest right side; the strongest of those."""
+    if rules.is_empty():
+        return rules
+    left, right = (_incidence(rules[name], items) for name in ("antecedent", "consequent"))
+    applies = np.equal(held @ left.T, left.sum(axis=1)).astype(np.float32)
+    times = (applies.T @ otherwise) * right
+    _, failure = np.unique(times * 2 > applies.sum(axis=0)[:, None], axis=0, return_inverse=True)
+    return (
+        rules.with_row_index("strength")
+        .with_columns(failure=pl.Series(failure.ravel()), length=pl.col("consequent").list.len())
+        .sort("length", "strength")
+        .unique("failure", keep="first", maintain_order=True)
+        .sort("strength")
+        .select(rules.columns)
+    )
 
 
 def _item_matrices(

@@ -318,21 +318,8 @@ def as_markdown(report: RunReport) -> str:
     """The report as markdown (with GitHub's tables); every value is escaped on its way in."""
     days = {report.started_at.date()} if report.started_at else set()
     days |= {t.date() for e in report.episodes for t in (e.start, e.end)} | {row.start.date() for row in report.table}
-    environment = jinja2.Environment(
-        autoescape=False,  # escaping for HTML would not do: `finalize` escapes for markdown
-        finalize=escape,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "moment": partial(_moment, len(days) > 1),
-        "number": lambda x: "beyond all numbers" if x is None or x == float("inf") else f"{x:.3g}",
-        "percent": "{:.0%}".format,
-    }
-    text = environment.from_string(_template()).render(
-        r=report, several_hosts=len(report.hosts) > 1, verdicts=_VERDICTS
+    text = _template().render(
+        r=report, several_hosts=len(report.hosts) > 1, verdicts=_VERDICTS, moment=partial(_moment, len(days) > 1)
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
@@ -567,8 +554,20 @@ def _advice() -> dict[str, Any]:
 
 
 @cache
-def _template() -> str:
-    return _recipe("report.md.jinja")
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=False,  # escaping for HTML would not do: `finalize` escapes for markdown
+        finalize=escape,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "number": lambda x: "beyond all numbers" if x is None else f"{x:.3g}",
+        "percent": "{:.0%}".format,
+    }
+    return environment.from_string(_recipe("report.md.jinja"))
 
 
 def _recipe(name: str) -> str:

@@ -17,7 +17,7 @@ import polars as pl
 
 from infrascope_core import attribution, baselines, curation, discretization, quality, reanalysis
 from infrascope_core.baselines import ANY, Baseline
-from infrascope_core.episodes import build_episodes
+from infrascope_core.episodes import build_episodes, firm_rules
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.features import window_features
 from infrascope_core.lake import fingerprint
@@ -264,8 +264,9 @@ def _knows_baseline(pipeline: Pipeline, key: str) -> str:
 def _knows_rules(pipeline: Pipeline, key: str) -> str:
     # rules are mined anew all the time; a run without an alarm has no episode that could break one
     scores = pipeline.lake.read("anomaly_scores", key, ["anomalous"])
-    rules = rules_of(pipeline, key).write_json() if scores["anomalous"].any() else ""
-    return pipeline.settings.episodes.digest() + fingerprint(rules)
+    settings = pipeline.settings.episodes
+    rules = firm_rules(rules_of(pipeline, key), settings).write_json() if scores["anomalous"].any() else ""
+    return settings.digest() + fingerprint(rules)
 
 
 def _knows_report(pipeline: Pipeline, key: str) -> str:

@@ -318,14 +318,16 @@ def test_a_rule_not_seen_outside_the_episode_rests_on_the_fleets_confidence():
     assert len(only([score(10)], baskets=baskets, rules=[rule("util_HIGH", "power_HIGH")])["broken_rules"]) == 1
 
 
-def test_weak_rules_are_not_asked_and_the_strongest_speaks_for_its_right_side():
+def test_weak_rules_are_not_asked_and_the_strongest_speaks_for_what_fails():
     baskets = [basket(w, i) for w in (10, 11, 12) for i in ("util_HIGH", "load_LOW", "power_LOW", "temp_LOW")]
     rules = [
         rule("util_HIGH", "power_HIGH", confidence=0.95, lift=2),
         rule("util_HIGH load_LOW", "power_HIGH", confidence=0.99, lift=3),
-        rule("load_LOW", "power_HIGH power_MED", confidence=0.5),
+        rule("util_HIGH", "load_LOW power_HIGH", confidence=0.99, lift=9),  # longer, and fails in the same
+        rule("load_LOW", "power_MED", confidence=0.5),
         rule("load_LOW", "temp_HIGH", confidence=0.95, q_value=0.2),
         rule("load_LOW", "temp_MED", confidence=0.95, lift=1.5),
+        rule("load_LOW", "temp_HIGH", confidence=0.95, lift=0.9),
     ]
     assert only([score(10)], baskets=baskets, rules=rules)["broken_rules"] == [
         "util_HIGH + load_LOW -> power_HIGH (confidence 0.99)",
