@@ -7,11 +7,12 @@ sample, the mean since the sample before; so they are right for steps shorter th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from scipy.signal import lfilter, lfiltic
+from scipy.signal import lfilter
 
-from infrascope_core.simulate.disturbance import Disturbance, Signal
+from infrascope_core.simulate.disturbance import LANES, Disturbance, Signal
 from infrascope_core.simulate.machines import gpu
 from infrascope_core.simulate.plan import Draws
 from infrascope_core.simulate.workloads import Profile
@@ -19,6 +20,8 @@ from infrascope_core.simulate.workloads import Profile
 PHASES = ("startup", "loading", "warmup", "step", "evaluation", "checkpoint", "ending")
 _LONGEST_PREPARATION = 0.35
 """Start-up, loading, warm-up and end take at most this share of a run; in a shorter run they are shorter."""
+GPU_SYNC_LOAD = 0.42
+"""A GPU that exchanges or waits draws this share of the power of one that computes."""
 _EVALUATION_PERIOD = 0.4
 """A forward pass takes this share of a step's period."""
 
@@ -71,8 +74,8 @@ class Delay:
 def lag(signal: Signal, tau_s: float, dt: float, start: float | None = None) -> Signal:
     """First-order lag of a signal; from `start`, or settled at the first value."""
     keep = float(np.exp(-dt / tau_s))
-    initial = lfiltic([1 - keep], [1, -keep], [signal[0] if start is None else start])
-    filtered: Signal = lfilter([1 - keep], [1, -keep], signal, axis=-1, zi=initial)[0]
+    before = signal[..., :1] if start is None else np.full((*signal.shape[:-1], 1), start)
+    filtered: Signal = lfilter([1 - keep], [1, -keep], signal, axis=-1, zi=keep * before)[0]
     return filtered
 
 
@@ -85,8 +88,14 @@ def drift(rng: np.random.Generator, shape: int | tuple[int, int], tau_s: float, 
     return walk
 
 
-def clock_cut(state: Disturbance, load: Signal, dt: float) -> tuple[Signal, Signal]:
-    """Temperature without throttling, C, and clock of a GPU whose cooling fails, 0..1 of its boost clock.
+def phase_load(profile: Profile, phases: dict[str, Signal]) -> Signal:
+    """Mean load of a GPU by phase, 0..1 of the power between idle and full, without the detail of the step."""
+    mean = profile.gpu_load * (1 - (1 - GPU_SYNC_LOAD) * profile.sync_share)
+    return mean * (0.7 * phases["warmup"] + phases["step"] + 0.8 * phases["evaluation"])
+
+
+def clock_cut(state: Disturbance, load: Signal, dt: float) -> Signal:
+    """Clock of a GPU whose cooling fails, 0..1 of its boost clock.
 
     The load is the phase's, without the detail of the step: heat is slower than steps.
     """
@@ -94,7 +103,8 @@ def clock_cut(state: Disturbance, load: Signal, dt: float) -> tuple[Signal, Sign
     watts = part.idle_watt + part.context_watt + (part.full_watt - part.idle_watt - part.context_watt) * load
     resistance = part.kelvin_per_watt * (1 + state.heat)
     hot = lag(part.ambient_c + resistance * watts, part.thermal_lag_s / 2, dt)
-    return hot, np.clip(1 - 0.016 * np.maximum(hot - part.slowdown_c, 0), 0.4, 1)
+    cut: Signal = np.clip(1 - 0.016 * np.maximum(hot - part.slowdown_c, 0), 0.4, 1)
+    return cut
 
 
 def delay(state: Disturbance, profile: Profile, clock: Signal) -> Delay:
@@ -102,7 +112,7 @@ def delay(state: Disturbance, profile: Profile, clock: Signal) -> Delay:
     compute_share = 1 - profile.input_share - profile.sync_share
     retried = 0.10 * np.sqrt(state.loss_percent)
     return Delay(
-        input=profile.copy_share * (16 / state.lanes - 1)
+        input=profile.copy_share * (LANES / state.lanes - 1)
         + profile.input_share * (1.2 * state.foreign_io + 0.6 * state.neighbour + 0.4 * state.remote),
         compute=compute_share
         * (0.14 * state.remote + (1 / clock - 1) + (1 / (1 - state.cpu_throttle) - 1) * 0.8 + 0.10 * state.neighbour),
@@ -132,27 +142,24 @@ def schedule(profile: Profile, duration_s: float) -> list[tuple[str, float]]:
         for number in range(1, int((last - now) / every) + 1 if every else 1)
     ]
     for begin, phase, length in sorted(events):
-        begin = max(begin, now)
-        if begin + length < last:
-            plan += [("step", begin), (phase, begin + length)]
-            now = begin + length
+        if max(begin, now) + length < last:
+            plan += [("step", max(begin, now)), (phase, max(begin, now) + length)]
+            now = plan[-1][1]
     return [*plan, ("step", last), ("ending", duration_s + 3600)]
 
 
 def activity(
-    profile: Profile, times: Signal, delays: list[Delay], host: int, draws: Draws, duration_s: float
+    profile: Profile, phases: dict[str, Signal], delays: list[Delay], host: int, *, dt: float, draws: Draws
 ) -> Activity:
-    """The job's course on one host, given what every host adds to the steps.
+    """The job's course on one of its hosts, given what every host adds to each step.
 
     A step lasts as long as on the slowest host; the others wait for it where they synchronise.
     """
-    dt = float(np.median(np.diff(times)))
-    phases = _phases(schedule(profile, duration_s), times)
-    own = delays[host]
+    own, n = delays[host], len(phases["step"])
     slowest = np.maximum.reduce([d.total for d in delays])
     hang = np.maximum.reduce([d.hang for d in delays])
     length = 1 + slowest
-    wobble = np.exp(0.02 * drift(draws.stream("step wobble"), len(times), 4.0, dt))
+    wobble = np.exp(0.02 * drift(draws.stream("step wobble"), n, 4.0, dt))
     rate = (0.6 * phases["warmup"] + phases["step"]) * (1 - hang) / (profile.period_s * length * wobble)
     progress = np.cumsum(rate * dt) + draws.stream("step phase").random()
 
@@ -165,7 +172,7 @@ def activity(
     inputs, compute, late, sync = (share * at_work for share in shares)
     idle_peers = (phases["warmup"] + phases["step"]) * np.maximum(hang - own.hang, 0)  # others hang: wait for them
     forward_progress = np.cumsum(phases["evaluation"] * dt) / (_EVALUATION_PERIOD * profile.period_s)
-    (forward,) = _duties(forward_progress, [np.full(len(times), 0.06), np.ones(len(times))])
+    (forward,) = _duties(forward_progress, [np.full(n, 0.06), np.ones(n)])
     return Activity(
         phases=phases,
         input=inputs,
@@ -176,8 +183,8 @@ def activity(
     )
 
 
-def _phases(plan: list[tuple[str, float]], times: Signal) -> dict[str, Signal]:
-    """Share of each sample's time in each phase, from the exact boundaries."""
+def phase_shares(plan: list[tuple[str, float]], times: Signal) -> dict[str, Signal]:
+    """Share of each sample's time in each phase of a schedule, from its exact boundaries."""
     ends = np.array([end for _, end in plan])
     lengths = np.diff(ends, prepend=-3600.0)
     edges = np.concatenate([[-3600.0], ends])
@@ -197,7 +204,7 @@ def _duties(progress: Signal, bounds: list[Signal]) -> list[Signal]:
     whole = np.floor(progress) - np.floor(before)
     now, then = progress % 1, before % 1
     shares = []
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         spent = whole * (high - low) + np.clip(now - low, 0, high - low) - np.clip(then - low, 0, high - low)
         shares.append(np.clip(np.divide(spent, gone, out=np.zeros_like(gone), where=moving), 0, 1))
     return shares

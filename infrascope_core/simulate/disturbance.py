@@ -6,6 +6,7 @@ metrics is the model's business (`activity`, `host`, `instruments`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,8 +22,10 @@ _RAMP_S = 0.5
 _LOSS_PERCENT = ((0.0, 0.0), (0.2, 0.1), (0.5, 0.2), (1.0, 1.0))
 """Intensity and the share of packets lost, %: the three rates of Reveal, section 6, at low, middle and high."""
 _LEAK_KB_S = ((0.0, 0.0), (0.2, 25e3), (0.5, 120e3), (1.0, 500e3))
-_LANES = ((0.35, 8), (0.75, 4), (1.0, 1))
+_LANES_LEFT = ((0.35, 8), (0.75, 4), (1.0, 1))
 """Up to which intensity the PCIe link, of 16 lanes, keeps how many."""
+LANES = 16
+"""Lanes of a healthy link."""
 _HUGE_PAGES_SHARE = 0.6
 """Share of the host's memory that is set aside at full intensity."""
 _REFRESH_S = ((0.35, 2.0), (0.75, 10.0))
@@ -93,13 +96,7 @@ def picks(job: Job, host: int) -> tuple[int, list[int]]:
 
 
 def labels(job: Job, host: int, times: Signal) -> list[Label]:
-    """The labels of a host, in the order of time.
-
-    Parameters
-    ----------
-    times : Signal
-        Sample times in seconds from the first, as the file has them.
-    """
+    """The labels of a host in the order of time, for sample times in seconds from the first."""
     found = []
     for fault in _of_host(job, host):
         kind = FAULTS[fault.name]
@@ -120,10 +117,10 @@ def disturb(job: Job, host: int, times: Signal) -> Disturbance:
     n = len(times)
     gpu, cores = picks(job, host)
     zero = {name: np.zeros(n) for name in Disturbance.__dataclass_fields__ if name not in _NO_SIGNAL}
-    state = Disturbance(**zero | {"lanes": np.full(n, 16.0)}, gpu=gpu, hot_cores=cores)
+    state = Disturbance(**zero | {"lanes": np.full(n, float(LANES))}, gpu=gpu, hot_cores=cores)
     for number, fault in enumerate(_of_host(job, host)):
         draws = Draws(("fault", job.seed, host, fault.name, number))
-        _strike(state, job, fault, times, draws)
+        _STRIKES[fault.name](state, _Strike(job, fault, times, draws, envelope(fault, times)))
     return state
 
 
@@ -149,59 +146,120 @@ def envelope(fault: Fault, times: Signal) -> Signal:
     inside = (np.arange(len(times)) >= first) & (np.arange(len(times)) <= last)
     if ramp <= 0:
         return inside.astype(float)
-    return np.clip(np.minimum((times - start) / ramp + 0.2, (end - times) / ramp + 0.2), 0, 1) * inside
+    course: Signal = np.clip(np.minimum((times - start) / ramp + 0.2, (end - times) / ramp + 0.2), 0, 1) * inside
+    return course
 
 
 def slots(draws: Draws, name: str, times: Signal, length_s: float) -> Signal:
     """A uniform number per slot of time, held through the slot: decides on and off."""
     index = np.floor(np.maximum(times, 0) / length_s).astype(int)
-    values: Signal = draws.stream(name).random(int(index[-1]) + 1)[index]
-    return values
+    values = draws.stream(name).random(int(index[-1]) + 1)
+    return np.asarray(values[index], dtype=np.float64)
 
 
-def _strike(state: Disturbance, job: Job, fault: Fault, times: Signal, draws: Draws) -> None:
-    x = fault.intensity
-    course = envelope(fault, times)
-    match fault.name:
-        case "numa_misplacement":
-            state.remote += x * course
-        case "single_queue_pair":
-            state.funnel += x * course
-        case "irq_imbalance":
-            state.irq_focus += x * course
-        case "huge_pages_1g":
-            state.huge_pages = max(1, round(x * _HUGE_PAGES_SHARE * job.machine.memory_kb / 2**20))
-        case "packet_loss":
-            state.loss_percent += _between(_LOSS_PERCENT, x) * course
-        case "thermal_throttling" if job.platform == "gpu":
-            state.heat += x * course
-        case "thermal_throttling":
-            state.cpu_throttle += 0.6 * x * course
-        case "pcie_downtraining":
-            lanes = next(lanes for limit, lanes in _LANES if x <= limit)
-            state.lanes = np.where(course > 0, lanes, state.lanes)
-        case "memory_leak":
-            step_s = np.diff(times, prepend=times[0])
-            state.leak_kb += np.cumsum(_between(_LEAK_KB_S, x) * course * step_s) * (course > 0)
-        case "storage_burst":
-            state.foreign_io += x * course * (slots(draws, "bursts", times, 0.8) < 0.65)
-        case "gpu_straggler":
-            state.slow_gpu += 0.55 * x * course
-        case "gpu_held_idle":
-            state.gpu_hang += course * (slots(draws, "held", times, 2.0) < x)
-        case "noisy_neighbour":
-            state.neighbour += x * course
-        case "sensor_stuck":
-            refresh_s = next((s for limit, s in _REFRESH_S if x <= limit), np.inf)
-            index = _held_index(times, course > 0, refresh_s)
-            state.held |= dict.fromkeys(culprits(job, fault.name, fault.host), index)
-        case "sensor_missing":
-            silent = (course > 0) & (draws.stream("silent").random(len(times)) < x)
-            state.silent |= dict.fromkeys(culprits(job, fault.name, fault.host), silent)
+@dataclass(frozen=True)
+class _Strike:
+    """One fault at work: its intensity x, its course 0..1, and the sample times."""
+
+    job: Job
+    fault: Fault
+    times: Signal
+    draws: Draws
+    course: Signal
+
+    @property
+    def x(self) -> float:
+        return self.fault.intensity
+
+    def slots(self, length_s: float) -> Signal:
+        return slots(self.draws, "slots", self.times, length_s)
+
+
+def _numa_misplacement(state: Disturbance, by: _Strike) -> None:
+    state.remote += by.x * by.course
+
+
+def _single_queue_pair(state: Disturbance, by: _Strike) -> None:
+    state.funnel += by.x * by.course
+
+
+def _irq_imbalance(state: Disturbance, by: _Strike) -> None:
+    state.irq_focus += by.x * by.course
+
+
+def _huge_pages_1g(state: Disturbance, by: _Strike) -> None:
+    state.huge_pages = max(1, round(by.x * _HUGE_PAGES_SHARE * by.job.machine.memory_kb / 2**20))
+
+
+def _packet_loss(state: Disturbance, by: _Strike) -> None:
+    state.loss_percent += _between(_LOSS_PERCENT, by.x) * by.course
+
+
+def _thermal_throttling(state: Disturbance, by: _Strike) -> None:
+    if by.job.machine.gpus:
+        state.heat += by.x * by.course
+    else:
+        state.cpu_throttle += 0.6 * by.x * by.course
+
+
+def _pcie_downtraining(state: Disturbance, by: _Strike) -> None:
+    lanes = next(lanes for limit, lanes in _LANES_LEFT if by.x <= limit)
+    state.lanes = np.where(by.course > 0, lanes, state.lanes)
+
+
+def _memory_leak(state: Disturbance, by: _Strike) -> None:
+    step_s = np.diff(by.times, prepend=by.times[0])
+    state.leak_kb += np.cumsum(_between(_LEAK_KB_S, by.x) * by.course * step_s) * (by.course > 0)
+
+
+def _storage_burst(state: Disturbance, by: _Strike) -> None:
+    state.foreign_io += by.x * by.course * (by.slots(0.8) < 0.65)
+
+
+def _gpu_straggler(state: Disturbance, by: _Strike) -> None:
+    state.slow_gpu += 0.55 * by.x * by.course
+
+
+def _gpu_held_idle(state: Disturbance, by: _Strike) -> None:
+    state.gpu_hang += by.course * (by.slots(2.0) < by.x)
+
+
+def _noisy_neighbour(state: Disturbance, by: _Strike) -> None:
+    state.neighbour += by.x * by.course
+
+
+def _sensor_stuck(state: Disturbance, by: _Strike) -> None:
+    refresh_s = next((s for limit, s in _REFRESH_S if by.x <= limit), np.inf)
+    index = _held_index(by.times, by.course > 0, refresh_s)
+    state.held |= dict.fromkeys(culprits(by.job, by.fault.name, by.fault.host), index)
+
+
+def _sensor_missing(state: Disturbance, by: _Strike) -> None:
+    silent = (by.course > 0) & (by.draws.stream("silent").random(len(by.times)) < by.x)
+    state.silent |= dict.fromkeys(culprits(by.job, by.fault.name, by.fault.host), silent)
+
+
+_STRIKES: dict[str, Callable[[Disturbance, _Strike], None]] = {
+    "numa_misplacement": _numa_misplacement,
+    "single_queue_pair": _single_queue_pair,
+    "irq_imbalance": _irq_imbalance,
+    "huge_pages_1g": _huge_pages_1g,
+    "packet_loss": _packet_loss,
+    "thermal_throttling": _thermal_throttling,
+    "pcie_downtraining": _pcie_downtraining,
+    "memory_leak": _memory_leak,
+    "storage_burst": _storage_burst,
+    "gpu_straggler": _gpu_straggler,
+    "gpu_held_idle": _gpu_held_idle,
+    "noisy_neighbour": _noisy_neighbour,
+    "sensor_stuck": _sensor_stuck,
+    "sensor_missing": _sensor_missing,
+}
+"""By the names of `faults.yaml`."""
 
 
 def _between(table: tuple[tuple[float, float], ...], x: float) -> float:
-    return float(np.interp(x, *zip(*table, strict=True)))
+    return float(np.interp(x, [at for at, _ in table], [value for _, value in table]))
 
 
 def _held_index(times: Signal, inside: npt.NDArray[np.bool_], refresh_s: float) -> npt.NDArray[np.int64]:

@@ -8,38 +8,34 @@ Counters whose source is called `…_diff` are given per sample, all other count
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
+from infrascope_core.simulate.activity import lag
+from infrascope_core.simulate.cores import package_of_cores
 from infrascope_core.simulate.disturbance import Signal
 from infrascope_core.simulate.host import State
 from infrascope_core.simulate.machines import Machine, gpu
-from infrascope_core.simulate.plan import Draws, seed_of
+from infrascope_core.simulate.scene import Scene
 
-Readings = dict[str, Signal | float]
+Readings = dict[str, npt.NDArray[np.floating] | float]
 """Host-free metric to its column."""
 
 _SECTOR = 512
 _JIFFIES_PER_S = 100
 
 
-def read(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
-    """All readings of a host; columns that are missing here are always zero.
-
-    Parameters
-    ----------
-    dt : float
-        Time between samples, in seconds.
-    draws : Draws
-        The host's random numbers in this job; the last part of their scope is the host's name.
-    """
+def read(scene: Scene, state: State) -> Readings:
+    """All readings of a host, by host-free metric; a column that is missing among them is always zero."""
     return {
-        **_perf(here, state, dt, draws),
-        **_meminfo(here, state),
-        **(_turbostat_gpu_host(here, state, dt, draws) if here.gpus else _turbostat_cpu_host(here, state, dt, draws)),
-        **_stat(here, state, dt, draws),
-        **_nvidia_smi(state, draws),
-        **_diskstats(here, state, dt, draws),
-        **_net_dev(here, state, dt, draws),
-        **_sockets(here, state, dt, draws),
+        **_perf(scene, state),
+        **_meminfo(scene, state),
+        **(_turbostat_gpu_host if scene.here.gpus else _turbostat_cpu_host)(scene, state),
+        **_stat(scene, state),
+        **_nvidia_smi(scene, state),
+        **_diskstats(scene, state),
+        **_net_dev(scene, state),
+        **_sockets(scene, state),
+        **_nstat(scene, state),
     }
 
 
@@ -65,18 +61,20 @@ def count(expected: Signal, rng: np.random.Generator) -> Signal:
     return chosen
 
 
-def _perf(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
-    n = len(state.ipc)
+def _perf(scene: Scene, state: State) -> Readings:
+    """Counts of all visible cores, and the ratios that are derived from them (Reveal, appendix B)."""
+    cores, flow = state.cores, state.pipeline
 
     def grain(name: str, spread: float) -> Signal:
-        return 1 + spread * draws.stream(f"perf {name}").standard_normal(n)
+        return scene.grain(f"perf {name}", spread)
 
-    cycles = np.rint((state.busy * state.mhz).sum(axis=0) * 1e6 * dt * grain("cycles", 0.006))
-    instructions = np.rint(cycles * state.ipc * grain("ipc", 0.012))
+    megacycles = np.einsum("cn,cn->n", cores.busy, cores.mhz) * scene.dt
+    cycles = np.rint(1e6 * megacycles * grain("cycles", 0.006))
+    instructions = np.rint(cycles * flow.ipc * grain("ipc", 0.012))
     branches = np.rint(instructions * 0.17 * grain("branches", 0.004))
-    misses = np.rint(branches * 0.006 * grain("branch misses", 0.03))
-    references = np.rint(instructions * 0.021 * grain("references", 0.02) * (1 + 0.5 * (state.stall - 0.08)))
-    cache_misses = np.rint(references * np.minimum(state.miss * grain("misses", 0.02), 1))
+    misses = np.rint(branches * scene.profile.branch_miss_share * grain("branch misses", 0.03))
+    references = np.rint(instructions * 0.021 * grain("references", 0.02) * (1 + 0.5 * (flow.stall - 0.08)))
+    cache_misses = np.rint(references * np.minimum(flow.miss * grain("misses", 0.02), 1))
     readings: Readings = {
         "Perf:Branches[count]": branches,
         "Perf:Branch_Misses[count]": misses,
@@ -85,17 +83,17 @@ def _perf(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
         "Perf:Cycles[count]": cycles,
         "Perf:Instructions[count]": instructions,
     }
-    if here.gpus:
-        stalls = np.rint(cycles * np.minimum(state.stall * grain("stalls", 0.03), 0.95))
+    if scene.here.gpus:
+        stalls = np.rint(cycles * np.minimum(flow.stall * grain("stalls", 0.03), 0.95))
         waits = np.rint(np.minimum(stalls * 1.28 * grain("waits", 0.02), cycles))
         readings |= {
             "Perf:Cycle_activity_cycles_l3_miss[count]": waits,
             "Perf:Cycle_activity_stalls_l3_miss[count]": stalls,
             "Perf:Mem_trans_retired_load_latency_gt_128[count]": np.rint(
-                instructions * 6e-6 * state.latency * grain("latency 128", 0.08)
+                instructions * 6e-6 * flow.latency * grain("latency 128", 0.08)
             ),
             "Perf:Mem_trans_retired_load_latency_gt_256[count]": np.rint(
-                instructions * 1.6e-6 * state.latency**1.3 * grain("latency 256", 0.12)
+                instructions * 1.6e-6 * flow.latency**1.3 * grain("latency 256", 0.12)
             ),
             "Perf:Mem-loads[count]": np.rint(instructions * 0.27 * grain("loads", 0.005)),
             "Perf:Mem-stores[count]": np.rint(instructions * 0.11 * grain("stores", 0.006)),
@@ -117,8 +115,10 @@ def _perf(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
     return readings
 
 
-def _meminfo(here: Machine, state: State) -> Readings:
-    levels: dict[str, Signal | float] = {name: np.rint(kb / 4) * 4 for name, kb in state.memory_kb.items()}
+def _meminfo(scene: Scene, state: State) -> Readings:
+    """Levels on GPU hosts; on CPU hosts differences, but for what never moves. Whole pages of 4 kB."""
+    here = scene.here
+    levels = {name: np.rint(kb / 4) * 4 for name, kb in state.memory_kb.items()}
     total = float(here.memory_kb)
     huge = state.huge_pages > 0
     fixed: Readings = {
@@ -138,65 +138,59 @@ def _meminfo(here: Machine, state: State) -> Readings:
             "Memory:SwapFree[kB]": float(here.swap_kb),
             "Memory:HugePages_Free[count]": float(state.huge_pages),
         }
-        return fixed | {f"Memory:{name}[kB]": level for name, level in levels.items() if name != "MemTotal"}
-    return fixed | {
-        f"Meminfo_diff:{name}[kB]": np.diff(level, prepend=np.atleast_1d(level)[0])
-        for name, level in levels.items()
-        if name not in ("MemTotal", "Percpu")
-    }
+        return fixed | {f"Memory:{name}[kB]": level for name, level in levels.items()}
+    return fixed | {f"Meminfo_diff:{name}[kB]": np.diff(level, prepend=level[0]) for name, level in levels.items()}
 
 
-def _by_core(here: Machine, metric: str, unit: str, values: Signal, digits: int, average: bool = True) -> Readings:
-    """A turbostat block: the visible cores, and `-`, the mean over all cores (for counts, the sum)."""
-    rounded = np.round(values, digits) if digits else np.rint(values)
+def _by_core(here: Machine, metric: str, values: Signal, mean: Signal | None = None) -> Readings:
+    """A turbostat block, `metric` with its unit: the visible cores, and `-`, by default the mean over all cores."""
+    name, unit = metric.split("[")
     readings: Readings = {
-        f"Turbostat:{metric}.{core}[{unit}]": row for core, row in zip(here.visible, rounded, strict=True)
+        f"Turbostat:{name}.{core}[{unit}": row for core, row in zip(here.visible, values, strict=True)
     }
-    total = values.sum(axis=0)
-    readings[f"Turbostat:{metric}.-[{unit}]"] = total / here.cores if average else np.rint(total)
+    readings[f"Turbostat:{name}.-[{unit}"] = values.sum(axis=0) / here.cores if mean is None else mean
     return readings
 
 
-def _turbostat_common(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
-    n = len(state.ipc)
-    tsc = np.rint(here.tsc_mhz + 0.6 * draws.stream("tsc").standard_normal(n))
-    interrupts = np.rint(
-        state.interrupts * dt
-        + np.sqrt(state.interrupts * dt) * draws.stream("irq").standard_normal(state.interrupts.shape, dtype=np.float32)
-    )
-    mean_busy = state.busy.sum(axis=0)
-    average = _by_core(here, "Avg_MHz", "MHz", state.busy * state.mhz, 0)
+def _turbostat_common(scene: Scene, state: State) -> Readings:
+    here, cores = scene.here, state.cores
+    tsc = here.tsc_mhz + 0.6 * scene.draws.stream("tsc").standard_normal(scene.samples)
+    expected = cores.interrupts * scene.dt
+    noise = scene.draws.stream("irq").standard_normal(expected.shape, dtype=np.float32)
+    interrupts = np.maximum(np.rint(expected + np.sqrt(expected) * noise), 0)
+    average = cores.busy * cores.mhz
     return {
-        **average,
-        **_by_core(here, "Busy%", "%", 100 * state.busy, 2),
-        **_by_core(here, "Bzy_MHz", "MHz", state.mhz, 0),
-        "Turbostat:Bzy_MHz.-[MHz]": (state.busy * state.mhz).sum(axis=0) / mean_busy,
+        **_by_core(here, "Avg_MHz[MHz]", average),
+        **_by_core(here, "Busy%[%]", 100 * cores.busy),
+        **_by_core(here, "Bzy_MHz[MHz]", cores.mhz, average.sum(axis=0) / cores.busy.sum(axis=0)),
         **{f"Turbostat:TSC_MHz.{core}[MHz]": tsc for core in (*here.visible, "-")},
-        **_by_core(here, "IRQ", "count", np.maximum(interrupts, 0), 0, average=False),
+        **_by_core(here, "IRQ[count]", interrupts, interrupts.sum(axis=0)),
     }
 
 
-def _turbostat_gpu_host(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
-    cores, n = state.busy.shape
-    idle = 1 - state.busy
-    shallow = np.clip(
-        0.5 - 0.35 * idle + 0.04 * draws.stream("c1").standard_normal((cores, n), dtype=np.float32), 0.02, 0.98
-    )
-    host = np.random.default_rng(seed_of("heat of host", draws.scope[-1]))
-    place = host.normal(0, 1.5, (cores, 1))
-    warm = 33 + place + 24 * _heat(state.busy * (state.mhz / here.busy_mhz) ** 2, dt)
-    watts = state.package_watts
-    memory = 9 + 14 * state.miss * state.busy.mean(axis=0) * np.ones((2, 1))
-    package = np.array([core * 2 // here.cores for core in here.visible])
-    hottest = [warm[package == p].max(axis=0) + 2 for p in (0, 1)]
-    readings = _turbostat_common(here, state, dt, draws) | {
-        **_by_core(here, "CPU%c1", "%", 100 * idle * shallow, 2),
-        **_by_core(here, "CPU%c6", "%", 100 * idle * (1 - shallow), 2),
-        **_by_core(here, "CoreTmp", "C", warm, 0),
-        "Turbostat:CoreTmp.-[C]": np.rint(warm.max(axis=0)),
+def _shallow(scene: Scene, idle: Signal, least: float) -> Signal:
+    """Share of the idle time that is spent in C1: the more a core idles, the deeper it sleeps."""
+    noise = scene.draws.stream("c1").standard_normal(idle.shape, dtype=np.float32)
+    return np.clip(least + 0.32 * (1 - idle) + 0.045 * noise, 0.02, 0.98)
+
+
+def _turbostat_gpu_host(scene: Scene, state: State) -> Readings:
+    here, cores = scene.here, state.cores
+    idle = 100 * (1 - cores.busy)
+    in_c1 = idle * _shallow(scene, idle / 100, 0.16)
+    place = scene.of_host("heat").normal(0, 1.5, (len(here.visible), 1))
+    warm = 33 + place + lag(24 * cores.busy * (cores.mhz / here.busy_mhz) ** 2, 7.0, scene.dt)
+    package = package_of_cores(here)
+    hottest = np.stack([warm[package == p].max(axis=0) + 2 for p in (0, 1)])
+    watts = cores.package_watts
+    memory = np.broadcast_to(9 + 14 * state.pipeline.miss * cores.busy.mean(axis=0), watts.shape)
+    readings = _turbostat_common(scene, state) | {
+        **_by_core(here, "CPU%c1[%]", in_c1),
+        **_by_core(here, "CPU%c6[%]", idle - in_c1),
+        **_by_core(here, "CoreTmp[C]", np.rint(warm), np.rint(warm.max(axis=0))),
         "Turbostat:PkgWatt.-[W]": watts.sum(axis=0),
         "Turbostat:RAMWatt.-[W]": memory.sum(axis=0),
-        "Turbostat:PkgTmp.-[C]": np.rint(np.maximum(*hottest)),
+        "Turbostat:PkgTmp.-[C]": np.rint(hottest.max(axis=0)),
     }
     for p in (0, 1):
         readings |= {
@@ -207,64 +201,56 @@ def _turbostat_gpu_host(here: Machine, state: State, dt: float, draws: Draws) ->
     return readings
 
 
-def _heat(power: Signal, dt: float) -> Signal:
-    """A core's warmth follows its power with some seconds of lag."""
-    from infrascope_core.simulate.activity import lag  # noqa: PLC0415
-
-    return np.stack([lag(row, 7.0, dt) for row in power])
-
-
-def _turbostat_cpu_host(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
-    cores, n = state.busy.shape
-    idle = 1 - state.busy
-    shallow = np.clip(
-        0.62 - 0.3 * idle + 0.05 * draws.stream("c1").standard_normal((cores, n), dtype=np.float32), 0.02, 0.98
+def _turbostat_cpu_host(scene: Scene, state: State) -> Readings:
+    here, cores = scene.here, state.cores
+    shape = cores.busy.shape
+    idle = 1 - cores.busy
+    shallow = _shallow(scene, idle, 0.3)
+    in_c1 = 100 * idle * shallow
+    wakeups = cores.interrupts * scene.dt * (0.35 + 0.5 * idle)
+    into_c1 = (
+        wakeups
+        * (0.4 + 0.5 * shallow)
+        * (1 + 0.12 * scene.draws.stream("wakeups").standard_normal(shape, dtype=np.float32))
     )
-    wakeups = np.maximum(state.interrupts, 0) * dt * (0.35 + 0.5 * idle)
-    grain = draws.stream("wakeups").standard_normal((cores, n), dtype=np.float32)
-    c1 = np.maximum(np.rint(wakeups * (0.4 + 0.5 * shallow) * (1 + 0.12 * grain)), 0)
-    c2 = np.maximum(np.rint(wakeups * 0.5 * (1 - shallow) * (1 - 0.1 * grain)), 0)
-    polls = np.floor(wakeups * 0.012 + draws.stream("polls").random((cores, n), dtype=np.float32))
-    ipc = state.ipc * (1 + 0.05 * draws.stream("core ipc").standard_normal((cores, n), dtype=np.float32))
-    half = cores // 2
-    watts = here.core_watt * state.busy * (state.mhz / here.busy_mhz) ** 2.4
-    per_core = np.round(watts[:half] + watts[half:] + 0.15, 2)  # turbostat gives a core's watts once, not per thread
-    unknown = [*range(half, cores), "-"]
+    c1 = np.rint(np.maximum(into_c1, 0))
+    c2 = np.rint(np.maximum(0.95 * wakeups - into_c1, 0) * 0.5)
+    polls = np.floor(0.012 * wakeups + scene.draws.stream("polls").random(shape, dtype=np.float32))
+    ipc = state.pipeline.ipc * (1 + 0.05 * scene.draws.stream("core ipc").standard_normal(shape, dtype=np.float32))
+    half = shape[0] // 2  # turbostat gives a core's watts once, not for each of its two threads
+    per_core = 0.15 + here.core_watt * (cores.busy[:half] + cores.busy[half:]) * (cores.mhz[:half] / here.busy_mhz) ** 2
     return {
-        **_turbostat_common(here, state, dt, draws),
-        **_by_core(here, "IPC", "-", ipc, 2),
-        **_by_core(here, "POLL", "count", polls, 0, average=False),
-        **_by_core(here, "C1", "count", c1, 0, average=False),
-        **_by_core(here, "C2", "count", c2, 0, average=False),
-        **_by_core(here, "C1%", "%", 100 * idle * shallow, 2),
-        **_by_core(here, "C2%", "%", 100 * idle * (1 - shallow), 2),
+        **_turbostat_common(scene, state),
+        **_by_core(here, "IPC[-]", ipc),
+        **_by_core(here, "POLL[count]", polls, polls.sum(axis=0)),
+        **_by_core(here, "C1[count]", c1, c1.sum(axis=0)),
+        **_by_core(here, "C2[count]", c2, c2.sum(axis=0)),
+        **_by_core(here, "C1%[%]", in_c1),
+        **_by_core(here, "C2%[%]", 100 * idle - in_c1),
         **{f"Turbostat:CorWatt.{core}[W]": row for core, row in enumerate(per_core)},
-        **{f"Turbostat:CorWatt.{core}[W]": np.nan for core in unknown},
-        "Turbostat:PkgWatt.0[W]": state.package_watts[0],
+        **{f"Turbostat:CorWatt.{core}[W]": np.nan for core in (*range(half, shape[0]), "-")},
+        "Turbostat:PkgWatt.0[W]": cores.package_watts[0],
     }
 
 
-def _stat(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
-    """/proc/stat counts in jiffies of 10 ms: at 100 ms a core's utilization has eleven values or so."""
-    rng = draws.stream("stat")
-    shape = state.busy.shape
-    jiffies = np.maximum(np.rint(_JIFFIES_PER_S * dt + 0.45 * rng.standard_normal(shape, dtype=np.float32)), 1)
-    busy = np.floor(state.busy * jiffies + rng.random(shape, dtype=np.float32))
+def _stat(scene: Scene, state: State) -> Readings:
+    """/proc/stat counts in jiffies of 10 ms: at 100 ms a core's utilization has few values."""
+    here, rng = scene.here, scene.draws.stream("stat")
+    jiffies = np.maximum(np.rint(_JIFFIES_PER_S * scene.dt + 0.45 * rng.standard_normal(scene.samples)), 1)
+    busy = np.floor(state.cores.busy * jiffies + rng.random(state.cores.busy.shape, dtype=np.float32))
     share = 100 * np.minimum(busy / jiffies, 1)
     readings: Readings = {f"CPU:CPU{core}Utilization[%]": row for core, row in zip(here.visible, share, strict=True)}
     readings["AverageCPUUtilization[%]"] = share.sum(axis=0) / here.cores
     return readings
 
 
-def _nvidia_smi(state: State, draws: Draws) -> Readings:
+def _nvidia_smi(scene: Scene, state: State) -> Readings:
     readings: Readings = {}
     part = gpu()
     for index, device in enumerate(state.devices):
-        n = len(device.watts)
-        rough = draws.stream(f"smi {index}").standard_normal((2, n))
-        running = np.where(
-            device.running > 0.97, 1, np.clip(device.running + 0.02 * rough[0] * (device.running > 0.02), 0, 1)
-        )
+        rough = scene.draws.stream(f"smi {index}").standard_normal((2, scene.samples))
+        partly = np.clip(device.running + 0.02 * rough[0] * (device.running > 0.02), 0, 1)
+        running = np.where(device.running > 0.97, 1, partly)
         used = np.rint(device.memory_mib / 2) * 2
         clock = np.rint(device.clock_mhz / 7.5) * 7.5
         values: Readings = {
@@ -300,16 +286,17 @@ def _nvidia_smi(state: State, draws: Draws) -> Readings:
     return readings
 
 
-def _diskstats(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
+def _diskstats(scene: Scene, state: State) -> Readings:
     """Per sample on CPU hosts, since boot on GPU hosts (FORMAT: only the former's source is called a difference)."""
-    wait = 1 + 4 * np.minimum(state.disk_load, 1) ** 2
-    reads = count(state.reading * dt / 190e3, draws.stream("reads"))
-    writes = count(state.writing * dt / 420e3 + 0.02, draws.stream("writes"))
-    sectors_read = np.rint(np.where(reads > 0, np.maximum(state.reading * dt / _SECTOR / 8, reads), 0)) * 8
-    sectors_written = np.rint(np.where(writes > 0, np.maximum(state.writing * dt / _SECTOR / 8, writes), 0)) * 8
+    dt, disk, draws = scene.dt, state.disk, scene.draws
+    wait = 1 + 4 * np.minimum(disk.load, 1) ** 2
+    reads = count(disk.reading * dt / 190e3, draws.stream("reads"))
+    writes = count(disk.writing * dt / 420e3 + 0.02, draws.stream("writes"))
+    sectors_read = np.rint(np.where(reads > 0, np.maximum(disk.reading * dt / _SECTOR / 8, reads), 0)) * 8
+    sectors_written = np.rint(np.where(writes > 0, np.maximum(disk.writing * dt / _SECTOR / 8, writes), 0)) * 8
     reading_ms = np.rint(reads * 0.55 * wait)
     writing_ms = np.rint(writes * 1.4 * wait)
-    busy_ms = np.rint(np.minimum(1e3 * dt, 1e3 * dt * np.minimum(state.disk_load, 1) ** 0.7 + 0.2 * (reads + writes)))
+    busy_ms = np.rint(np.minimum(1e3 * dt * np.minimum(disk.load, 1) ** 0.7 + 0.2 * (reads + writes), 1e3 * dt))
     flushes = count(np.full(len(reads), 0.3 * dt), draws.stream("flushes"))
     counters = {
         "reads_completed_successfully[count]": reads,
@@ -326,11 +313,10 @@ def _diskstats(here: Machine, state: State, dt: float, draws: Draws) -> Readings
         "time_spent_flushing_(ms)[ms]": flushes * 2,
     }
     in_flight = np.rint(np.minimum((reading_ms + writing_ms) / (1e3 * dt), 64))
-    if not here.gpus:
+    if not scene.here.gpus:
         moved: Readings = {f"Storage_diff:{name}": values for name, values in counters.items()}
         return moved | {"Storage_diff:I/Os_currently_in_progress[count]": np.diff(in_flight, prepend=in_flight[0])}
-    host = np.random.default_rng(seed_of("uptime of host", draws.scope[-1]))
-    uptime = draws.stream("uptime").uniform(0.6, 1.4) * host.uniform(2e5, 6e5)
+    uptime = draws.stream("uptime").uniform(0.6, 1.4) * scene.of_host("uptime").uniform(2e5, 6e5)
     since_boot: Readings = {
         f"Storage:{name}": np.rint(uptime * _RATE_SINCE_BOOT[name.split("[")[0]]) + np.cumsum(values)
         for name, values in counters.items()
@@ -355,21 +341,25 @@ _RATE_SINCE_BOOT = {
 """What a host's disk did per second before the job, on average."""
 
 
-def _net_dev(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
+_PACKET_BYTES = {"ib0": 2048.0, "ens1f0": 1100.0, "enp1s0f0np0": 1480.0}
+"""Mean size of a packet by interface."""
+
+
+def _net_dev(scene: Scene, state: State) -> Readings:
+    here, dt, draws = scene.here, scene.dt, scene.draws
     readings: Readings = {}
     for name, link in state.links.items():
         received, sent = np.rint(link.received * dt), np.rint(link.sent * dt)
-        size = 2048.0 if name == "ib0" else 1100.0 if name == "ens1f0" else 1480.0
-        n = len(received)
-        grain = 1 + 0.03 * draws.stream(f"packets {name}").standard_normal(n)
+        size = _PACKET_BYTES[name]
+        grain = scene.grain(f"packets {name}", 0.03)
         gbit = here.fabric_gbit if name == here.fabric else here.management_gbit
-        lost = draws.stream(f"drops {name}").random(n) < np.minimum(0.0006 + 0.02 * state.churn, 1) * (received > 0)
+        dropped = draws.stream(f"drops {name}").random(scene.samples) < (0.0006 + 0.02 * state.churn) * (received > 0)
+        multicast = draws.stream(f"multicast {name}").random(scene.samples) < min(0.4 * dt, 1)
         readings |= {
             f"NetworkInterStat_diff:rx_bytes.{name}[Bytes]": received,
             f"NetworkInterStat_diff:rx_packets.{name}[count]": np.ceil(np.maximum(received / size * grain, 0)),
-            f"NetworkInterStat_diff:rx_drop.{name}[count]": lost * 1.0,
-            f"NetworkInterStat_diff:rx_multicast.{name}[count]": 1.0
-            * (draws.stream(f"multicast {name}").random(n) < min(0.4 * dt, 1)),
+            f"NetworkInterStat_diff:rx_drop.{name}[count]": 1.0 * dropped,
+            f"NetworkInterStat_diff:rx_multicast.{name}[count]": 1.0 * multicast,
             f"NetworkInterStat_diff:tx_bytes.{name}[Bytes]": sent,
             f"NetworkInterStat_diff:tx_packets.{name}[count]": np.ceil(np.maximum(sent / size * grain, 0)),
             f"NetworkInterStat_diff:NetworkUtilization.{name}[%]": np.minimum(
@@ -379,27 +369,36 @@ def _net_dev(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
     return readings
 
 
-def _sockets(here: Machine, state: State, dt: float, draws: Draws) -> Readings:
-    n = len(state.ipc)
-    ripple = draws.stream("churn").integers(0, 25, n) * (draws.stream("churning").random(n) < 0.3)
-    tcp = np.rint(state.connections - state.churn * ripple) + (draws.stream("short").random(n) < 0.03)
-    host = np.random.default_rng(seed_of("sockets of host", draws.scope[-1]))
-    udp, unix = float(host.integers(9, 15)), np.rint(260 + host.integers(0, 90) + 0.4 * state.connections)
+def _sockets(scene: Scene, state: State) -> Readings:
+    """Sockets by protocol (ss), and connections by the side whose address is the host's."""
+    draws, host = scene.draws, scene.of_host("sockets")
+    torn = draws.stream("churn").integers(0, 25, scene.samples) * (draws.stream("churning").random(scene.samples) < 0.3)
+    short = draws.stream("short").random(scene.samples) < 0.03
+    tcp = np.rint(state.connections - state.churn * torn) + short
+    udp, raw = float(host.integers(9, 15)), float(scene.here.gpus > 0)
+    unix = np.rint(260 + host.integers(0, 90) + 0.4 * state.connections)
     local = np.rint(0.4 * tcp)
-    again = count(state.retransmitted * dt, draws.stream("again"))
-    lost = np.floor(0.3 * again * (state.churn > 0) + 0.12 * again + draws.stream("lost again").random(n) * (again > 0))
     counts: Readings = {
         "TCP": tcp,
         "UDP": udp,
         "UNIX": unix,
-        "RAW": float(here.gpus > 0),
+        "RAW": raw,
         "local_to": local,
         "to_local": tcp - local,
-        "total_connections": tcp + udp + unix + float(here.gpus > 0),
+        "total_connections": tcp + udp + unix + raw,
     }
-    return {f"NetworkProtocolCounts:{name}[count]": value for name, value in counts.items()} | {
+    return {f"NetworkProtocolCounts:{name}[count]": value for name, value in counts.items()}
+
+
+def _nstat(scene: Scene, state: State) -> Readings:
+    """Retransmissions; of those, some are lost again, the more the worse the loss is."""
+    draws, n = scene.draws, scene.samples
+    again = count(state.retransmitted * scene.dt, draws.stream("again"))
+    share = 0.12 + 0.3 * np.minimum(state.churn, 1)
+    lost = np.floor(share * again + draws.stream("lost again").random(n) * (again > 0))
+    opened = draws.stream("syn").random(n) < np.minimum((0.002 + 0.15 * state.churn) * scene.dt, 1)
+    return {
         "NetworkTCPRetrans_diff:TcpRetransSegs[count]": again,
-        "NetworkTCPRetrans_diff:TcpExtTCPSynRetrans[count]": 1.0
-        * (draws.stream("syn").random(n) < np.minimum((0.002 + 0.15 * state.churn) * dt, 1)),
+        "NetworkTCPRetrans_diff:TcpExtTCPSynRetrans[count]": 1.0 * opened,
         "NetworkTCPRetrans_diff:TcpExtTCPLostRetransmit[count]": np.minimum(lost, again),
     }

@@ -6,22 +6,35 @@ rendered once and in one piece, counts go out as integers, and the rest as the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import groupby
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from infrascope_core.run_file.columns import column_name
 from infrascope_core.run_file.labels import labels_path
-from infrascope_core.simulate.activity import activity, clock_cut, delay
-from infrascope_core.simulate.columns import Column, columns
-from infrascope_core.simulate.disturbance import Label, Signal, disturb, labels
-from infrascope_core.simulate.host import host_state, phase_load
+from infrascope_core.simulate.activity import (
+    Delay,
+    activity,
+    clock_cut,
+    delay,
+    phase_load,
+    phase_shares,
+    schedule,
+)
+from infrascope_core.simulate.columns import columns
+from infrascope_core.simulate.disturbance import Disturbance, Label, Signal, disturb, labels
+from infrascope_core.simulate.host import host_state
 from infrascope_core.simulate.instruments import Readings, read
 from infrascope_core.simulate.plan import Draws, Job
-from infrascope_core.simulate.workloads import profile
+from infrascope_core.simulate.scene import Scene
+from infrascope_core.simulate.workloads import Profile, profile
 
 _RUN_SPREAD = 0.02
 """Runs of one workload differ by about this much in every number of their profile (Reveal, section 5.4)."""
@@ -51,11 +64,12 @@ def write_job(job: Job, out_dir: Path) -> list[Path]:
     paths = []
     for name, group in zip(names, groups, strict=True):
         path = out_dir / job.path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
         stamps = _stamps(job, name.started_at, times)
         told = [label for host in group for label in labels(job, host, times)]
-        _replace(labels_path(path), _label_text(told, stamps))
-        _replace(path, run_text(job, stamps, {job.host_names()[host]: hosts[host] for host in group}))
+        with _replacing(labels_path(path)) as stream:
+            stream.write(_label_text(told, stamps))
+        with _replacing(path) as stream:
+            write_run(stream, job, stamps, {job.host_names()[host]: hosts[host] for host in group})
         paths.append(path)
     return paths
 
@@ -66,30 +80,39 @@ def simulate_job(job: Job) -> tuple[Signal, list[Readings]]:
     A reading is an array of one value per sample or a number that holds throughout; a column of the platform that is
     missing among them is always zero.
     """
-    base = profile(job.platform, job.model, job.task, job.dataset, job.phase)
     course = Draws(("job", job.seed, job.platform, job.workload, job.phase))
-    shaped = base.shifted(course.stream("run"), _RUN_SPREAD)
+    asked = profile(job.platform, job.model, job.task, job.dataset, job.phase).shifted(
+        course.stream("run"), _RUN_SPREAD
+    )
     times = _times(job, course)
     grid = np.concatenate([[-job.interval_s], times])  # one sample more in front, for differences
-    dt = job.interval_s
+    phases = phase_shares(schedule(asked, job.duration_s), grid)
     wrong = [disturb(job, host, grid) for host in range(job.hosts)]
-    plain = activity(shaped, grid, [delay(w, shaped, np.ones(len(grid))) for w in wrong], 0, course, job.duration_s)
-    clocks = [
-        clock_cut(w, phase_load(shaped, plain.phases), dt)[1] if job.machine.gpus else np.ones(len(grid)) for w in wrong
-    ]
-    delays = [delay(w, shaped, clock) for w, clock in zip(wrong, clocks, strict=True)]
+    delays = [_delay(job, asked, phases, state) for state in wrong]
     readings = []
-    for host, name in enumerate(job.host_names()):
-        draws = Draws((*course.scope, name))
-        act = activity(shaped, grid, delays, host, course, job.duration_s)
-        state = host_state(job, shaped, act, wrong[host], dt, draws)
-        shown = read(job.machine, state, dt, draws)
-        for metric, index in wrong[host].held.items():
-            shown[metric] = np.broadcast_to(shown[metric], len(grid))[index]
-        for metric, silent in wrong[host].silent.items():
-            shown[metric] = np.where(silent, np.nan, shown[metric])
-        readings.append({metric: v if isinstance(v, float) else v[1:] for metric, v in shown.items()})
+    for index, (host, state) in enumerate(zip(job.host_names(), wrong, strict=True)):
+        course_here = activity(asked, phases, delays, index, dt=job.interval_s, draws=course)
+        scene = Scene(job, host, asked, course_here, state, job.interval_s, Draws((*course.scope, host)))
+        shown = _with_faulty_sensors(read(scene, host_state(scene)), state)
+        cut = {id(values): values if isinstance(values, float) else values[1:] for values in shown.values()}
+        readings.append({name: cut[id(values)] for name, values in shown.items()})  # one array stays one
     return times, readings
+
+
+def _delay(job: Job, asked: Profile, phases: dict[str, Signal], wrong: Disturbance) -> Delay:
+    clock = np.ones(len(wrong.heat))
+    if wrong.heat.any():
+        clock = clock_cut(wrong, phase_load(asked, phases), job.interval_s)
+    return delay(wrong, asked, clock)
+
+
+def _with_faulty_sensors(readings: Readings, wrong: Disturbance) -> Readings:
+    """A sensor that is stuck or silent is no matter of the host's state, but of what is shown of it."""
+    for metric, index in wrong.held.items():
+        readings[metric] = np.broadcast_to(readings[metric], index.shape)[index]
+    for metric, silent in wrong.silent.items():
+        readings[metric] = np.where(silent, np.nan, readings[metric])
+    return readings
 
 
 def _times(job: Job, draws: Draws) -> Signal:
@@ -110,43 +133,52 @@ def _stamps(job: Job, started_at: datetime, times: Signal) -> pl.Series:
     return pl.Series("", first + np.rint(times * 1000).astype("timedelta64[ms]")).dt.to_string(_TIME_FORMAT)
 
 
-def run_text(job: Job, stamps: pl.Series, hosts: Mapping[str, Readings]) -> bytes:
-    """A run file: the header, then one line per sample; hosts lie side by side."""
+def write_run(stream: BinaryIO, job: Job, stamps: pl.Series, hosts: Mapping[str, Readings]) -> None:
+    """Write a run file: the header, then one line per sample; hosts lie side by side."""
     shape = columns(job.platform)
-    header = ["", *(column_name(column.metric, host) for host in hosts for column in shape)]
+    names = [column_name(column.metric, host) for host in hosts for column in shape]
+    stream.write("\t".join(["", *names]).encode() + b"\n")
+    cells = [(readings.get(column.metric, 0.0), column.digits) for readings in hosts.values() for column in shape]
     pieces = [stamps]
-    still: list[str] = []
-    for readings in hosts.values():
-        for column in shape:
-            cell = _cells(column, readings.get(column.metric, 0.0))
-            if isinstance(cell, str):
-                still.append(cell)
-                continue
-            if still:
-                pieces.append(pl.repeat("\t".join(still), len(stamps), eager=True))
-                still = []
-            pieces.append(cell)
-    if still:
-        pieces.append(pl.repeat("\t".join(still), len(stamps), eager=True))
+    for (_, digits), group in groupby(cells, key=lambda cell: (_moves(cell[0]), cell[1] if _moves(cell[0]) else 0)):
+        same = list(group)
+        if not _moves(same[0][0]):
+            still = "\t".join(_text(float(value), decimals) for value, decimals in same)
+            pieces.append(pl.repeat(still, len(stamps), eager=True))
+        elif len(same) > 1:
+            pieces.append(_repeated(_numbers(same[0][0], digits), len(same)))
+        else:
+            pieces.append(_numbers(same[0][0], digits))
     frame = pl.DataFrame([piece.alias(str(place)) for place, piece in enumerate(pieces)])
-    body = frame.write_csv(separator="\t", include_header=False, quote_style="never")
-    return ("\t".join(header) + "\n" + body).encode()
+    frame.write_csv(stream, separator="\t", include_header=False, quote_style="never")
 
 
-def _cells(column: Column, values: Signal | float) -> str | pl.Series:
-    """A column as text where it never moves, else as numbers that print as they should."""
-    if isinstance(values, float):
-        return "" if np.isnan(values) else _text(values, column.digits)
-    if column.digits:
-        rounded = np.round(values, column.digits)
-        return pl.Series(rounded).fill_nan(None)
+def _moves(values: npt.NDArray[np.floating] | float) -> int:
+    """0 for a number that holds throughout; else what tells one array from another."""
+    return 0 if isinstance(values, float) else id(values)
+
+
+def _numbers(values: npt.NDArray[np.floating] | float, digits: int) -> pl.Series:
+    """A column that moves, as numbers that print as they should; nan is an empty cell."""
+    values = np.asarray(values)
+    if digits:
+        return pl.Series(np.round(values, digits)).fill_nan(None)
     gaps = np.isnan(values)
-    whole = np.where(gaps, 0, values).astype(np.int64) if gaps.any() else values.astype(np.int64)
-    series = pl.Series(whole)
-    return pl.select(pl.when(pl.Series(~gaps)).then(series)).to_series() if gaps.any() else series
+    if not gaps.any():
+        return pl.Series(np.rint(values).astype(np.int64))
+    return pl.Series(np.rint(values)).fill_nan(None).cast(pl.Int64)
+
+
+def _repeated(numbers: pl.Series, times: int) -> pl.Series:
+    """Neighbouring columns that show one and the same value, in one piece of text."""
+    distinct, place = np.unique(numbers.to_numpy(), return_inverse=True)
+    texts = pl.Series(["\t".join([str(value)] * times) for value in distinct.tolist()])
+    return texts.gather(place)
 
 
 def _text(value: float, digits: int) -> str:
+    if np.isnan(value):
+        return ""
     return str(round(value, digits)) if digits and value else str(round(value))
 
 
@@ -159,10 +191,14 @@ def _label_text(told: list[Label], stamps: pl.Series) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _replace(path: Path, content: bytes) -> None:
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` once it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.part")
     try:
-        aside.write_bytes(content)
+        with aside.open("wb") as stream:
+            yield stream
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)

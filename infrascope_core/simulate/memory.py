@@ -1,0 +1,93 @@
+"""Memory and disk, which hang together by the page cache: what is read stays, what is written waits as dirty pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from infrascope_core.simulate.activity import drift, lag
+from infrascope_core.simulate.disturbance import Signal
+from infrascope_core.simulate.scene import Scene
+
+_FLUSH_S = 5.0
+"""Dirty pages wait about this long before they are written (vm.dirty_writeback_centisecs)."""
+_HUGE_PAGE_KB = 2**20
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes per second that are read from and written to the disk, that the job saves, and the disk's load, 0..1."""
+
+    reading: Signal
+    writing: Signal
+    saving: Signal
+    load: Signal
+
+
+def disk(scene: Scene) -> Disk:
+    """The disk's traffic: files at the start, batches while stepping, checkpoints via the page cache, and others'."""
+    profile, act = scene.profile, scene.activity
+    capacity = 1e6 * scene.here.disk_mb_s
+    rough = np.exp(0.25 * scene.draws.stream("reading").standard_normal(scene.samples))
+    reading = 1e6 * rough * (
+        90 * scene.phase("startup")
+        + profile.loading_mb_s * scene.phase("loading")
+        + profile.read_mb_s * (0.3 * act.working + 0.7 * scene.fetching + scene.phase("evaluation"))
+    )  # fmt: skip
+    checkpoint = profile.checkpoint_mb / max(profile.checkpoint_s, 0.1) * scene.phase("checkpoint")
+    saving = 1e6 * (checkpoint + 0.25 * (scene.slots("log", 1.0) < 0.3) + 0.05)
+    reading = reading + 0.55 * capacity * scene.wrong.foreign_io
+    writing = lag(saving, _FLUSH_S, scene.dt, 0.0) + 0.3 * capacity * scene.wrong.foreign_io
+    fits = np.minimum(1, capacity / np.maximum(reading + writing, 1))
+    return Disk(reading * fits, writing * fits, saving, (reading + writing) * fits / capacity)
+
+
+def memory_kb(scene: Scene, traffic: Disk) -> dict[str, Signal]:
+    """Levels by their name in /proc/meminfo, in kB."""
+    profile, act, wrong, dt = scene.profile, scene.activity, scene.wrong, scene.dt
+    total = float(scene.here.memory_kb)
+    base = total * (0.018 + 0.004 * scene.of_host("memory").random())
+    ramp = lag(1 - 0.8 * scene.phase("startup") - 0.75 * scene.phase("ending"), 3.5, dt, 0.05)
+    breathing = 0.004 * drift(scene.draws.stream("heap"), scene.samples, 2.0, dt)
+    held = profile.host_memory_gb * 1e6 * ramp * (1 + breathing * act.working + 0.02 * scene.phase("evaluation"))
+    anon = np.minimum(base + held + wrong.leak_kb, 0.93 * total)
+    huge = float(wrong.huge_pages * _HUGE_PAGE_KB)
+    read = np.minimum(np.cumsum(traffic.reading) * dt / 1e3, 1e3 * profile.dataset_mb)
+    cache = 0.03 * total + read + 0.2 * np.cumsum(traffic.saving) * dt / 1e3
+    cache = np.minimum(cache, 0.9 * np.maximum(0.985 * total - anon - huge, 1e5))
+    foreign = 9e4 * wrong.foreign_io * lag(wrong.foreign_io, 2.0, dt)
+    slab = 0.006 * total + 0.02 * cache
+    kernel = 18_000 + 40 * profile.connections + 4e3 * act.working
+    pages = 40 * np.abs(scene.draws.stream("pages").standard_normal(scene.samples))
+    anon = anon + pages
+    free = total - anon - cache - slab - kernel - huge
+    active_file = 0.35 * cache
+    return {
+        "MemFree": free,
+        "MemAvailable": free + 0.92 * cache + 0.6 * slab,
+        "Buffers": 3200 + 0.0008 * cache,
+        "Cached": cache,
+        "Active": 0.92 * anon + active_file,
+        "Active(anon)": 0.92 * anon,
+        "Active(file)": active_file,
+        "Inactive": 0.08 * anon + cache - active_file,
+        "Inactive(anon)": 0.08 * anon,
+        "Inactive(file)": cache - active_file,
+        "AnonPages": anon,
+        "AnonHugePages": np.floor(0.4 * anon / 2048) * 2048,
+        "Committed_AS": 1.7 * anon + 2.4e6,
+        "Dirty": _FLUSH_S * lag(traffic.saving, _FLUSH_S, dt, 0.0) / 1e3 + foreign,
+        "Writeback": 0.03 * traffic.writing / 1e3,
+        "Mapped": 480_000 + 9e5 * ramp,
+        "Shmem": 52_000 + 1.1e6 * ramp * (1 + 0.02 * act.input),
+        "Slab": slab,
+        "SReclaimable": 0.65 * slab,
+        "KReclaimable": 0.65 * slab,
+        "SUnreclaim": 0.35 * slab,
+        "KernelStack": kernel,
+        "PageTables": 9_000 + 0.0022 * anon,
+        "VmallocUsed": 310_000 + 200 * np.floor(10 * ramp),
+        "Unevictable": 11_000 + 2e5 * ramp * (1 + 0.5 * wrong.remote),  # pages pinned on the wrong node (section 5.6)
+        "Mlocked": 11_000 + 2e5 * ramp,
+    }
