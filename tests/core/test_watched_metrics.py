@@ -1,0 +1,152 @@
+"""From the catalogue to window features: what the step reads, reanalyses and leaves out."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from infrascope_core.features import EVENT_COUNTER_FEATURES
+from infrascope_core.models import fit_metric_catalog, fit_pruning_curve
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.settings import FeatureSettings, PruningCurveSettings, SelectionSettings, Settings
+from infrascope_core.steps import is_current, make
+from infrascope_core.tables import FEATURES, TABLES
+
+START = datetime(2025, 5, 7)
+RNG = np.random.default_rng(0)
+SAMPLES = 60
+TICKS = RNG.integers(1, 90, (4, SAMPLES)).astype(float)
+LEVEL = RNG.normal(500, 50, (4, SAMPLES))
+ERRORS = (RNG.random((4, SAMPLES)) < 0.2).astype(float)
+
+
+def metrics(number: int) -> dict[str, np.ndarray]:
+    return {
+        "Procstat:user[count]": 1e6 * (number + 1) + TICKS[number].cumsum(),
+        "Procstat:sys[count]": np.full(SAMPLES, 100.0),  # never moves, but is a part of the whole
+        "Procstat:idle[count]": 1e6 * (number + 1) + (95 - TICKS[number]).cumsum(),
+        "Memory:Cached[kB]": LEVEL[number],
+        "Memory:Copy[kB]": -3 * LEVEL[number],
+        "Network:errors[count]": ERRORS[number],
+        "Storage:size[count]": np.full(SAMPLES, number + 4.0),
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A data folder with runs written by hand, each a list of (host, number of its metrics)."""
+
+    def fill(*runs: list[tuple[str, int]], settings: Settings) -> Pipeline:
+        pipeline = Pipeline(tmp_path / "data", settings)
+        for i, hosts in enumerate(runs):
+            key, started = f"run{i}", START + timedelta(hours=i)
+            frames = [
+                pl.DataFrame(
+                    {
+                        "run_key": [key] * SAMPLES,
+                        "host": [host] * SAMPLES,
+                        "sample": range(SAMPLES),
+                        "ts": pl.Series([started + timedelta(seconds=s) for s in range(SAMPLES)]),
+                        **metrics(number),
+                    }
+                )
+                for host, number in hosts
+            ]
+            pipeline.lake.write(pl.concat(frames), "telemetry", key, made_from=key)
+            row = {"run_key": key, "platform": "cpu", "phase": "train", "workload": "W", "started_at": started}
+            row |= {"samples": SAMPLES, "interval_s": 1.0, "status": "accepted"}
+            run_file = dict.fromkeys(TABLES["run_files"].schema.names()) | row
+            pipeline.lake.write(pl.DataFrame([run_file], schema=TABLES["run_files"].schema), "run_files", key)
+            make(pipeline, "quality_metrics", key)
+        fit_metric_catalog(pipeline)
+        return pipeline
+
+    return fill
+
+
+SHORT = Settings(features=FeatureSettings(samples=10, stride=10))
+UNSELECTED = SHORT.model_copy(update={"selection": SelectionSettings(enabled=False)})
+RUNS = [[("h", 0)], [("h", 1)], [("h", 2)]]
+
+
+def test_rates_and_derived_metrics_in_and_static_and_redundant_ones_out(folder):
+    pipeline = folder(*RUNS, settings=SHORT)
+    found = make(pipeline, "window_features", "run0")
+    assert found["metric"].unique().sort().to_list() == [
+        "Derived:CPUUtilization[%]",
+        "Memory:Cached[kB]",
+        "Network:errors[count]",
+    ]
+    # the whole of it, though `sys` was not watched: user + 0 over user + idle, which is 95 ticks a second
+    use = found.filter(pl.col("metric") == "Derived:CPUUtilization[%]").sort("window")
+    assert use["window"].to_list() == [1, 2, 3, 4, 5]  # a rate has no value at the first sample
+    assert use["mean"].to_list() == pytest.approx([100 * TICKS[0, s : s + 10].mean() / 95 for s in range(10, 60, 10)])
+    errors = found.filter(pl.col("metric") == "Network:errors[count]").sort("window")
+    assert errors["sum_values"].to_list() == [ERRORS[0, s : s + 10].sum() for s in range(0, 60, 10)]
+    others = [name for name in FEATURES if name not in EVENT_COUNTER_FEATURES]
+    assert errors.select(others).null_count().row(0) == (6,) * len(others)
+
+
+def test_without_selection_redundant_metrics_are_watched_too(folder):
+    pipeline = folder(*RUNS, settings=SHORT)
+    make(pipeline, "window_features", "run0")
+    catalog = pipeline.lake.made_from("metric_catalog")
+    both = Pipeline(pipeline.data, UNSELECTED)
+    fit_metric_catalog(both)
+    assert pipeline.lake.made_from("metric_catalog") == catalog  # fitted on the same; only the use differs
+    assert not is_current(both, "window_features", "run0")
+    found = make(both, "window_features", "run0")
+    assert found["metric"].unique().sort().to_list() == [
+        "Derived:CPUUtilization[%]",
+        "Memory:Cached[kB]",
+        "Memory:Copy[kB]",
+        "Network:errors[count]",
+        "Procstat:idle[count]",
+        "Procstat:user[count]",
+    ]
+    user = found.filter(pl.col("metric") == "Procstat:user[count]").sort("window")
+    assert user["maximum"].to_list() == [TICKS[0, s : s + 10].max() for s in range(10, 60, 10)]
+
+
+@pytest.mark.parametrize("recipe", ["default", "infrascope"])
+def test_two_hosts_in_one_file(folder, recipe):
+    settings = UNSELECTED.model_copy(update={"recipe": recipe})
+    runs = [[("h2", 0), ("h1", 1)], [("h2", 2), ("h1", 3)]]
+    pipeline = folder(*runs, settings=settings)
+    found = make(pipeline, "window_features", "run0")
+    assert found["host"].unique().sort().to_list() == ["h1", "h2"]
+    for host, number in (("h1", 1), ("h2", 0)):
+        user = found.filter((pl.col("host") == host) & (pl.col("metric") == "Procstat:user[count]")).sort("window")
+        assert user["minimum"].to_list() == [TICKS[number, s : s + 10].min() for s in range(10, 60, 10)]
+    names = set(pipeline.lake.read("metric_catalog")["metric"])
+    assert ("Derived:CPUUtilization.h1[%]" if recipe == "infrascope" else "Derived:CPUUtilization[%]") in names
+
+
+def test_a_run_in_which_nothing_is_watched_has_no_features(folder):
+    pipeline = folder(*RUNS, settings=SHORT)
+    still = pipeline.lake.read("telemetry", "run0").select("run_key", "host", "sample", "ts", "Storage:size[count]")
+    pipeline.lake.write(still, "telemetry", "run0", made_from="still")
+    assert make(pipeline, "window_features", "run0").equals(TABLES["window_features"].empty())
+
+
+def test_curves_are_drawn_once_and_anew_when_the_catalogue_changes(folder):
+    pipeline = folder(*RUNS, settings=SHORT)
+    curve = fit_pruning_curve(pipeline)
+    assert curve.height == 90
+    pipeline.lake.drop("telemetry", "run0")  # nobody looks at it again
+    assert fit_pruning_curve(pipeline).equals(curve)
+    fewer = SHORT.model_copy(update={"pruning_curve": PruningCurveSettings(thresholds=5)})
+    pipeline.lake.write(pipeline.lake.read("telemetry", "run1"), "telemetry", "run0", made_from="copy")
+    assert fit_pruning_curve(Pipeline(pipeline.data, fewer)).height == 5
+
+
+def test_a_catalogue_is_kept_until_what_it_rests_on_changes(folder):
+    pipeline = folder(*RUNS, settings=SHORT)
+    fitted = pipeline.lake.read("metric_catalog")
+    assert fitted.filter(pl.col("status") == "redundant").height == 3
+    assert fit_metric_catalog(pipeline).equals(fitted)
+    strict = Pipeline(pipeline.data, SHORT.model_copy(update={"selection": SelectionSettings(max_correlation=1.0)}))
+    assert fit_metric_catalog(strict).filter(pl.col("status") == "redundant").is_empty()
