@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core import metric_classes, quality, reanalysis, selection
+from infrascope_core.lake import fingerprint
 from infrascope_core.reanalysis import Plan
 from infrascope_core.recipes import Recipe
 from infrascope_core.run_file.columns import catalogue_name, subsystem, unit
@@ -22,8 +23,8 @@ from infrascope_core.settings import SelectionSettings, Settings
 from infrascope_core.tables import METRIC_CATALOG, PRUNING_CURVE
 from infrascope_core.telemetry import metric_names, split_hosts
 
-CODE_VERSION = "1"
-"""Raise it when a catalogue of the same runs would differ."""
+CODE_VERSION = fingerprint("1", reanalysis.CODE_VERSION, selection.CODE_VERSION)
+"""Raise the number when a catalogue of the same runs would differ."""
 ReadTelemetry = Callable[[str], pl.DataFrame]
 """Telemetry of a run, by its key."""
 

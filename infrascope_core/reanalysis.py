@@ -19,11 +19,13 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from infrascope_core.lake import fingerprint
 from infrascope_core.run_file.columns import catalogue_name, unit
 from infrascope_core.telemetry import KEY_COLUMNS, metric_names, split_hosts
 
-CODE_VERSION = "1"
-"""Raise it when the reanalysis of the same telemetry would differ."""
+_DATA = (resources.files("infrascope_core.recipes") / "derived.yaml").read_text(encoding="utf-8")
+CODE_VERSION = fingerprint("1", _DATA)
+"""Raise the number when the reanalysis of the same telemetry would differ."""
 DERIVED = "Derived"
 """Source of derived metrics, as in `Derived:IPC[-]`."""
 _DIFFERENCED = re.compile(r"^[^:]*_diff:")
@@ -69,8 +71,7 @@ class _Reanalysis(BaseModel):
 
 @lru_cache(maxsize=1)
 def _data() -> _Reanalysis:
-    text = (resources.files("infrascope_core.recipes") / "derived.yaml").read_text(encoding="utf-8")
-    return _Reanalysis.model_validate(yaml.safe_load(text))
+    return _Reanalysis.model_validate(yaml.safe_load(_DATA))
 
 
 def formulas() -> tuple[Formula, ...]:

@@ -18,8 +18,12 @@ import yaml
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from infrascope_core.lake import fingerprint
 from infrascope_core.settings import PruningCurveSettings
 
+_DATA = (resources.files("infrascope_core.recipes") / "priorities.yaml").read_text(encoding="utf-8")
+CODE_VERSION = fingerprint("1", _DATA)
+"""Raise the number when another choice would be made of the same matrices."""
 _NO_SPREAD = 1e-10
 """Variance, as a share of the metric's own, that is rounding."""
 _LEAST_SAMPLES = 3
@@ -45,27 +49,35 @@ def pearson(values: Array) -> Array:
         NaN where a metric does not vary over the shared samples, or these are fewer than 3.
     """
     known = np.isfinite(values)
-    mask = known.astype(float)
+    # metrics that are missing at the same samples share their sums: rates lack the first, most others none
+    patterns, pattern = np.unique(np.packbits(known, axis=0), axis=1, return_index=True, return_inverse=True)[1:]
+    masks = known[:, patterns].astype(float)
+    shared = (masks.T @ masks)[np.ix_(pattern, pattern)]
     with np.errstate(all="ignore"), threadpool_limits(1):
-        count = mask.sum(axis=0)
-        x = np.where(known, values - np.where(known, values, 0.0).sum(axis=0) / count, 0.0)
-        x = np.where(known, x - x.sum(axis=0) / count, 0.0)
-        # a first rough scale keeps the squares of what is huge or tiny in range
-        x = np.where(known, x / np.abs(x).max(axis=0, initial=0.0), 0.0)
-        x = np.where(known, x / np.sqrt((x * x).sum(axis=0) / count), 0.0)
-        x = np.where(np.isfinite(x), x, 0.0)
-        if known.all():
-            n = np.full((x.shape[1], x.shape[1]), float(len(x)))
-            products, sums, squares = x.T @ x, np.zeros_like(n), (x * x).sum(axis=0)[:, None] + np.zeros_like(n)
-        else:
-            n, products, sums, squares = mask.T @ mask, x.T @ x, x.T @ mask, (x * x).T @ mask
-        variance = squares / n - (sums / n) ** 2
-        variance = np.where((variance > _NO_SPREAD) & (n >= _LEAST_SAMPLES), variance, np.nan)
-        r = (products / n - sums * sums.T / n**2) / np.sqrt(variance * variance.T)
+        x = _standardised(values, known)
+        sums, squares = (x.T @ masks)[:, pattern], ((x * x).T @ masks)[:, pattern]
+        variance = squares / shared - (sums / shared) ** 2
+        variance = np.where((variance > _NO_SPREAD) & (shared >= _LEAST_SAMPLES), variance, np.nan)
+        r = (x.T @ x / shared - sums * sums.T / shared**2) / np.sqrt(variance * variance.T)
     r = np.asarray(np.clip(np.round(r, _DIGITS), -1.0, 1.0))
     diagonal = np.diag_indices_from(r)
     r[diagonal] = np.where(np.isfinite(r[diagonal]), 1.0, np.nan)
     return r
+
+
+def _standardised(values: Array, known: NDArray[np.bool_]) -> Array:
+    """Deviations from a metric's mean in its standard deviations; 0 where missing or constant."""
+    count = known.sum(axis=0)
+    x = np.where(known, values, 0.0)
+    # twice: the mean is rounded, and what is left of it is taken out again
+    for _ in range(2):
+        x -= x.sum(axis=0) / count
+        x[~known] = 0.0
+    # a first rough scale keeps the squares of what is huge or tiny in range
+    x /= np.maximum(x.max(axis=0, initial=0.0), -x.min(axis=0, initial=0.0))
+    x /= np.sqrt(np.einsum("ij,ij->j", x, x) / count)
+    x[~np.isfinite(x)] = 0.0
+    return x
 
 
 @dataclass(frozen=True)
@@ -112,8 +124,7 @@ class Correlations:
 
 @lru_cache(maxsize=1)
 def _priorities() -> tuple[re.Pattern[str], ...]:
-    text = (resources.files("infrascope_core.recipes") / "priorities.yaml").read_text(encoding="utf-8")
-    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in yaml.safe_load(text))
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in yaml.safe_load(_DATA))
 
 
 @lru_cache(maxsize=65_536)
