@@ -29,6 +29,7 @@ from rich.text import Text
 from infrascope_core.cli.console import DebugOption, complain, frame_table, one_sentence, printable
 from infrascope_core.cli.evaluate import add_evaluate
 from infrascope_core.cli.report import report
+from infrascope_core.cli.simulate import simulate
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.settings import Settings, load_settings
@@ -106,6 +107,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
             _show(summarize(Pipeline.as_last_run(data)))
 
     app.command()(report)
+    app.command()(simulate)
 
     @app.command()
     def collect(

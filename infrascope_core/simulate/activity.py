@@ -36,6 +36,8 @@ class Activity:
         By `PHASES`; they sum to 1.
     input, compute, sync : Signal
         Within warm-up and steps: fetching the next batch, computing, exchanging (waiting for other hosts included).
+    exchange : Signal
+        `sync` weighted with how fast data flows in it: what a step exchanges does not grow when it takes longer.
     lagging : Signal
         Part of `compute` in which only a slow GPU computes and its peers wait.
     forward : Signal
@@ -46,6 +48,7 @@ class Activity:
     input: Signal
     compute: Signal
     sync: Signal
+    exchange: Signal
     lagging: Signal
     forward: Signal
 
@@ -103,7 +106,9 @@ def clock_cut(state: Disturbance, load: Signal, dt: float) -> Signal:
     watts = part.idle_watt + part.context_watt + (part.full_watt - part.idle_watt - part.context_watt) * load
     resistance = part.kelvin_per_watt * (1 + state.heat)
     hot = lag(part.ambient_c + resistance * watts, part.thermal_lag_s / 2, dt)
-    cut: Signal = np.clip(1 - 0.016 * np.maximum(hot - part.slowdown_c, 0), 0.4, 1)
+    usual = lag(part.ambient_c + part.kelvin_per_watt * watts, part.thermal_lag_s / 2, dt)
+    bins = 0.0015 * (hot - usual)  # boost clocks give way a little with every degree, long before the throttle
+    cut: Signal = np.clip(1 - bins - 0.016 * np.maximum(hot - part.slowdown_c, 0), 0.4, 1)
     return cut
 
 
@@ -171,6 +176,7 @@ def activity(
     shares = _duties(progress, [np.zeros_like(bounds[0]), *bounds, np.ones_like(bounds[0])])
     inputs, compute, late, sync = (share * at_work for share in shares)
     idle_peers = (phases["warmup"] + phases["step"]) * np.maximum(hang - own.hang, 0)  # others hang: wait for them
+    flow = profile.sync_share / (profile.sync_share + own.sync + slowest - own.total)
     forward_progress = np.cumsum(phases["evaluation"] * dt) / (_EVALUATION_PERIOD * profile.period_s)
     (forward,) = _duties(forward_progress, [np.full(n, 0.06), np.ones(n)])
     return Activity(
@@ -178,6 +184,7 @@ def activity(
         input=inputs,
         compute=compute + late,
         sync=sync + idle_peers,
+        exchange=sync * flow,
         lagging=late,
         forward=forward * phases["evaluation"],
     )

@@ -55,7 +55,7 @@ def cores(scene: Scene, disk_load: Signal, fabric: Link) -> Cores:
         [
             _computing(scene) * float(np.exp(level.normal(0, 0.008))),
             _loading(scene) * (1 - 0.3 * disk_load) * float(np.exp(level.normal(0, 0.03))),
-            0.5 * act.sync / max(scene.profile.sync_share, 0.02) + (0.4 + 2.2 * wrong.funnel) * act.working,
+            0.5 * act.sync / max(scene.profile.sync_share, 0.02) + (0.4 + 3.5 * wrong.funnel) * act.working,
             0.9 * disk_load + scene.phase("checkpoint"),
         ]
     )
@@ -64,10 +64,17 @@ def cores(scene: Scene, disk_load: Signal, fabric: Link) -> Cores:
     taken = np.zeros((shape[0], 1))
     taken[wrong.hot_cores] = _NEIGHBOUR_LOAD
     taken = taken * wrong.neighbour
-    busy = np.clip(((weights @ threads) * uneven + 0.004) * (1 - 0.5 * taken) + taken + handling, 0.002, 0.999)
+    busy = _saturated(((weights @ threads) * uneven + 0.004) * (1 - 0.5 * taken) + taken + handling)
     mhz = _clock(scene, busy, disk_load)
     interrupts = by_core + here.tick_hz * (0.15 + 0.85 * busy) + 30 * act.sync
     return Cores(busy, mhz, interrupts, _watts(scene, busy, mhz))
+
+
+def _saturated(load: Signal) -> Signal:
+    """Busy share of a core for the load that is asked of it: what exceeds 0.9 crowds below 1."""
+    high = load > 0.9
+    load[high] = 1 - 0.1 * np.exp(9 - 10 * load[high])
+    return np.maximum(load, 0.002)
 
 
 def _weights(scene: Scene, place: np.random.Generator) -> Signal:
@@ -129,7 +136,7 @@ def _interrupts(scene: Scene, disk_load: Signal, fabric: Link, place: np.random.
     devices = devices * (1 + 0.8 * scene.loss_shakes * swing)
     focus = scene.wrong.irq_focus
     # unspread completions are not coalesced either: more interrupts for the same traffic
-    uncoalesced = 9_000 * (scene.activity.working + scene.phase("evaluation"))
+    uncoalesced = 25_000 * (scene.activity.working + scene.phase("evaluation"))
     by_core = affinity * (devices * (1 - 0.9 * focus)) + hot * ((0.9 * devices + uncoalesced) * focus)
     return by_core, by_core * _SECONDS_PER_INTERRUPT * (1 + 7 * focus)
 

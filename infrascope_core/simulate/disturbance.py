@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from infrascope_core.simulate.plan import FAULTS, Draws, Fault, Job
+from infrascope_core.simulate.plan import FAULTS, Draws, Fault, Job, seed_of
 
 Signal = npt.NDArray[np.float64]
 """One value per sample."""
@@ -47,7 +47,7 @@ class Disturbance:
     loss_percent, leak_kb, foreign_io, gpu_hang : Signal
         Packets lost, %; memory leaked so far, kB; others' use of the disk, 0..1; GPUs not used although held, 0..1.
     heat, cpu_throttle : Signal
-        Loss of a GPU's cooling, 0..1 of its thermal resistance more; cut of the CPU's clock, 0..1.
+        What a GPU's thermal resistance exceeds the healthy one by (1: double); cut of the CPU's clock, 0..1.
     lanes, slow_gpu : Signal
         PCIe lanes of GPU `gpu`; cut of its clock, 0..1.
     neighbour : Signal
@@ -90,7 +90,7 @@ class Label:
 
 def picks(job: Job, host: int) -> tuple[int, list[int]]:
     """The GPU and the three cores (positions among the visible ones) that the seed picks on a host."""
-    rng = np.random.default_rng(seed=(job.seed, host))
+    rng = np.random.default_rng(seed_of("picks", job.seed, host))
     cores = rng.choice(len(job.machine.visible), 3, replace=False)
     return int(rng.integers(max(job.machine.gpus, 1))), [int(core) for core in cores]
 
@@ -197,7 +197,7 @@ def _packet_loss(state: Disturbance, by: _Strike) -> None:
 
 def _thermal_throttling(state: Disturbance, by: _Strike) -> None:
     if by.job.machine.gpus:
-        state.heat += by.x * by.course
+        state.heat += 1.6 * by.x * by.course
     else:
         state.cpu_throttle += 0.6 * by.x * by.course
 
@@ -213,7 +213,7 @@ def _memory_leak(state: Disturbance, by: _Strike) -> None:
 
 
 def _storage_burst(state: Disturbance, by: _Strike) -> None:
-    state.foreign_io += by.x * by.course * (by.slots(0.8) < 0.65)
+    state.foreign_io += by.x**1.6 * by.course * (by.slots(0.8) < 0.65)
 
 
 def _gpu_straggler(state: Disturbance, by: _Strike) -> None:
@@ -221,7 +221,9 @@ def _gpu_straggler(state: Disturbance, by: _Strike) -> None:
 
 
 def _gpu_held_idle(state: Disturbance, by: _Strike) -> None:
-    state.gpu_hang += by.course * (by.slots(2.0) < by.x)
+    number = by.slots(1.0)
+    least = number[by.course > 0].min()  # one slot at least, else there is no fault
+    state.gpu_hang += (by.course > 0) * (number <= max(by.x**1.5, least))
 
 
 def _noisy_neighbour(state: Disturbance, by: _Strike) -> None:

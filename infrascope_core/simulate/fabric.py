@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from infrascope_core.simulate.activity import drift
 from infrascope_core.simulate.disturbance import Signal
 from infrascope_core.simulate.scene import Scene
 
@@ -27,11 +28,11 @@ def links(scene: Scene) -> dict[str, Link]:
     A single queue pair sends nothing for a while and then all at once; loss makes the flow jitter.
     """
     here, profile, act, wrong = scene.here, scene.profile, scene.activity, scene.wrong
-    spread = 0.06 + 0.3 * np.minimum(wrong.loss_percent, 1) ** 0.5
+    spread = 0.06 + 0.45 * np.minimum(wrong.loss_percent, 1) ** 0.5
     wave = np.exp(spread * scene.draws.stream("fabric").standard_normal(scene.samples) - spread**2 / 2)
     comb = 2 * (scene.slots("queue", 0.25) < 0.5)
     wave = wave * (1 - wrong.funnel + wrong.funnel * comb) / (1 + 0.05 * wrong.loss_percent)
-    flow = 1e6 * wave * (profile.sync_mb_s * act.sync + profile.steady_mb_s * act.compute)
+    flow = 1e6 * wave * (profile.sync_mb_s * act.exchange + profile.steady_mb_s * act.compute)
     if here.gpus:  # weights come from the other host
         flow = flow + 0.4e6 * profile.sync_mb_s * scene.phase("loading")
     flow = np.minimum(flow, 0.97 * here.fabric_gbit / 8 * 1e9)
@@ -55,7 +56,7 @@ def retransmitted(scene: Scene, fabric: Link) -> Signal:
     bursts = 6.0 * (scene.slots("intrinsic", 1.5) < 1 / 6)
     own = profile.retransmissions_per_s * (0.3 + 0.7 * bursts) * traffic
     volleys = 4.0 * (scene.slots("volleys", 0.3) < 0.25)
-    added = 16 * wrong.loss_percent**0.6 * volleys * (0.25 + traffic) * scene.activity.working
+    added = 22 * wrong.loss_percent**0.6 * volleys * (0.25 + traffic) * scene.activity.working
     choked = 1 - 0.6 * wrong.funnel  # a queue that is full sends less again (section 6: retransmissions flatten)
     return own * choked + added
 
@@ -68,4 +69,7 @@ def churn(scene: Scene) -> Signal:
 
 def connections(scene: Scene) -> Signal:
     """Open connections of the host."""
-    return scene.profile.connections * (1 - 0.7 * scene.phase("startup") - 0.7 * scene.phase("ending"))
+    coming_and_going = 1.3 * drift(scene.draws.stream("connections"), scene.samples, 8.0, scene.dt)
+    return (
+        scene.profile.connections * (1 - 0.7 * scene.phase("startup") - 0.7 * scene.phase("ending")) + coming_and_going
+    )

@@ -180,6 +180,7 @@ def _turbostat_gpu_host(scene: Scene, state: State) -> Readings:
     in_c1 = idle * _shallow(scene, idle / 100, 0.16)
     place = scene.of_host("heat").normal(0, 1.5, (len(here.visible), 1))
     warm = 33 + place + lag(24 * cores.busy * (cores.mhz / here.busy_mhz) ** 2, 7.0, scene.dt)
+    warm += 0.45 * scene.draws.stream("core sensors").standard_normal(warm.shape, dtype=np.float32)
     package = package_of_cores(here)
     hottest = np.stack([warm[package == p].max(axis=0) + 2 for p in (0, 1)])
     watts = cores.package_watts

@@ -36,7 +36,8 @@ def disk(scene: Scene) -> Disk:
         + profile.read_mb_s * (0.3 * act.working + 0.7 * scene.fetching + scene.phase("evaluation"))
     )  # fmt: skip
     checkpoint = profile.checkpoint_mb / max(profile.checkpoint_s, 0.1) * scene.phase("checkpoint")
-    saving = 1e6 * (checkpoint + 0.25 * (scene.slots("log", 1.0) < 0.3) + 0.05)
+    logs = 0.25 * (scene.slots("log", 1.0) < 0.3) + 45 * (scene.slots("journal", 0.5) < 0.03)
+    saving = 1e6 * (checkpoint + logs + 0.05)
     reading = reading + 0.55 * capacity * scene.wrong.foreign_io
     writing = lag(saving, _FLUSH_S, scene.dt, 0.0) + 0.3 * capacity * scene.wrong.foreign_io
     fits = np.minimum(1, capacity / np.maximum(reading + writing, 1))
@@ -49,7 +50,7 @@ def memory_kb(scene: Scene, traffic: Disk) -> dict[str, Signal]:
     total = float(scene.here.memory_kb)
     base = total * (0.018 + 0.004 * scene.of_host("memory").random())
     ramp = lag(1 - 0.8 * scene.phase("startup") - 0.75 * scene.phase("ending"), 3.5, dt, 0.05)
-    breathing = 0.004 * drift(scene.draws.stream("heap"), scene.samples, 2.0, dt)
+    breathing = 0.0006 * drift(scene.draws.stream("heap"), scene.samples, 2.0, dt)
     held = profile.host_memory_gb * 1e6 * ramp * (1 + breathing * act.working + 0.02 * scene.phase("evaluation"))
     anon = np.minimum(base + held + wrong.leak_kb, 0.93 * total)
     huge = float(wrong.huge_pages * _HUGE_PAGE_KB)
@@ -63,6 +64,7 @@ def memory_kb(scene: Scene, traffic: Disk) -> dict[str, Signal]:
     anon = anon + pages
     free = total - anon - cache - slab - kernel - huge
     active_file = 0.35 * cache
+    pinned = 11_000 + 2e5 * ramp * scene.wander("pinned", 0.008, 6.0)
     return {
         "MemFree": free,
         "MemAvailable": free + 0.92 * cache + 0.6 * slab,
@@ -88,6 +90,6 @@ def memory_kb(scene: Scene, traffic: Disk) -> dict[str, Signal]:
         "KernelStack": kernel,
         "PageTables": 9_000 + 0.0022 * anon,
         "VmallocUsed": 310_000 + 200 * np.floor(10 * ramp),
-        "Unevictable": 11_000 + 2e5 * ramp * (1 + 0.5 * wrong.remote),  # pages pinned on the wrong node (section 5.6)
-        "Mlocked": 11_000 + 2e5 * ramp,
+        "Unevictable": pinned + 16_000 * ramp * wrong.remote,  # pages pinned on the wrong node (section 5.6)
+        "Mlocked": pinned - 4_000,
     }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,8 @@ _FAULT = re.compile(r"(?P<name>\w+)(:(?P<intensity>[^@#]*))?(@(?P<start>[^-#]*)-
 _FAULT_FORM = "expected NAME[:INTENSITY][@START-END][#HOST], as packet_loss:middle@1:00-1:40#0"
 _CLOCK = re.compile(r"(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)?(?P<seconds>\d+(?:\.\d+)?)s?")
 _EPOCH = datetime(2025, 4, 1)
+_MOST_SAMPLES = 200_000
+"""A host is simulated as a whole: about 12 kB of memory per sample."""
 _START_RANGE_S = 60 * 86_400
 _LLM_FOLDER = {"train": "train_separated", "infer": "infer_separated"}
 
@@ -193,14 +196,20 @@ class Job:
             raise SimulationError(
                 f"{self.minutes:g} minutes at {self.interval_s:g} s hold fewer than the 3 samples that a run needs"
             )
-        if self.samples_exactly > 2e6:
-            raise SimulationError(f"{self.minutes:g} minutes at {self.interval_s:g} s are more than 2 million samples")
+        if self.samples_exactly > _MOST_SAMPLES:
+            raise SimulationError(
+                f"{self.minutes:g} minutes at {self.interval_s:g} s are more than {_MOST_SAMPLES:,} samples; "
+                "take a longer interval"
+            )
         if not 1 <= self.hosts <= 99:
             raise SimulationError(f"{self.hosts} hosts are out of the range from 1 to 99")
         if self.one_file and self.hosts < 2:
             raise SimulationError("one file for all hosts needs at least two hosts")
         for fault in self.faults:
             self._check(fault)
+        for one, other in combinations(self.faults, 2):
+            if (one.name, one.host) == (other.name, other.host) and self._overlap(one, other):
+                raise SimulationError(f"fault {one.name}: two of its intervals on host {one.host} overlap")
         self.run_names()
 
     @property
@@ -265,6 +274,10 @@ class Job:
                 "BERTBASE__TextClassification__default, the task with a capital"
             )
         return name
+
+    def _overlap(self, one: Fault, other: Fault) -> bool:
+        ends = [self.duration_s if fault.end_s is None else fault.end_s for fault in (one, other)]
+        return max(one.start_s, other.start_s) <= min(ends)
 
     def _check(self, fault: Fault) -> None:
         kind = FAULTS.get(fault.name)

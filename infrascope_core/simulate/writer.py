@@ -39,6 +39,8 @@ from infrascope_core.simulate.workloads import Profile, profile
 _RUN_SPREAD = 0.02
 """Runs of one workload differ by about this much in every number of their profile (Reveal, section 5.4)."""
 _LATE_SHARE = 0.004
+_ROWS = 2048
+"""Rows that are formatted at once, so that they stay in the cache."""
 _TIME_FORMAT = "%Y-%m-%d %H:%M:%S%.3f"
 
 
@@ -139,28 +141,38 @@ def write_run(stream: BinaryIO, job: Job, stamps: pl.Series, hosts: Mapping[str,
     names = [column_name(column.metric, host) for host in hosts for column in shape]
     stream.write("\t".join(["", *names]).encode() + b"\n")
     cells = [(readings.get(column.metric, 0.0), column.digits) for readings in hosts.values() for column in shape]
-    pieces = [stamps]
-    for (_, digits), group in groupby(cells, key=lambda cell: (_moves(cell[0]), cell[1] if _moves(cell[0]) else 0)):
-        same = list(group)
-        if not _moves(same[0][0]):
-            still = "\t".join(_text(float(value), decimals) for value, decimals in same)
-            pieces.append(pl.repeat(still, len(stamps), eager=True))
-        elif len(same) > 1:
-            pieces.append(_repeated(_numbers(same[0][0], digits), len(same)))
-        else:
-            pieces.append(_numbers(same[0][0], digits))
-    frame = pl.DataFrame([piece.alias(str(place)) for place, piece in enumerate(pieces)])
-    frame.write_csv(stream, separator="\t", include_header=False, quote_style="never")
+    groups = [
+        list(group) for _, group in groupby(cells, key=lambda cell: (id(cell[0]), cell[1]) if _moves(cell) else 0)
+    ]
+    for start in range(0, len(stamps), _ROWS):
+        rows = slice(start, start + _ROWS)
+        pieces = [stamps[rows]]
+        for group in groups:
+            pieces.append(_piece(group, rows, len(pieces[0])))
+        frame = pl.DataFrame([piece.alias(str(place)) for place, piece in enumerate(pieces)])
+        frame.write_csv(stream, separator="\t", include_header=False, quote_style="never")
 
 
-def _moves(values: npt.NDArray[np.floating] | float) -> int:
-    """0 for a number that holds throughout; else what tells one array from another."""
-    return 0 if isinstance(values, float) else id(values)
+_Cell = tuple[npt.NDArray[np.floating] | float, int]
+"""A column's values and decimals."""
 
 
-def _numbers(values: npt.NDArray[np.floating] | float, digits: int) -> pl.Series:
+def _piece(group: list[_Cell], rows: slice, count: int) -> pl.Series:
+    """Neighbouring columns that never move, or that show one and the same array, as one text; else numbers."""
+    values, digits = group[0]
+    if isinstance(values, float):
+        still = "\t".join(_text(float(value), decimals) for value, decimals in group)
+        return pl.repeat(still, count, eager=True)
+    numbers = _numbers(values[rows], digits)
+    return numbers if len(group) == 1 else _repeated(numbers, len(group))
+
+
+def _moves(cell: _Cell) -> bool:
+    return not isinstance(cell[0], float)
+
+
+def _numbers(values: npt.NDArray[np.floating], digits: int) -> pl.Series:
     """A column that moves, as numbers that print as they should; nan is an empty cell."""
-    values = np.asarray(values)
     if digits:
         return pl.Series(np.round(values, digits)).fill_nan(None)
     gaps = np.isnan(values)
