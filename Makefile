@@ -8,7 +8,7 @@ DATA   ?= data
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: demo test check dev bench docs snapshot clean help
+.PHONY: demo test check dev bench evaluate docs snapshot clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -38,6 +38,9 @@ dev: $(READY)    ## the Dagster UI on localhost, with the sample runs registered
 
 bench: $(READY)  ## ratios against peers, measured side by side in one run
 	$(BIN)/python -m benchmarks
+
+evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluation.md; REAL=DIR adds real data sets
+	$(BIN)/python -m benchmarks.evaluation $(if $(REAL),--real $(REAL))
 
 docs: $(READY)   ## write docs/tables.md and the reports' schema anew from the code
 	@$(BIN)/python -c 'from infrascope_core.tables import as_markdown; print(as_markdown(), end="")' > docs/tables.md

@@ -19,6 +19,12 @@ from infrascope_core.evaluation.judgement import ANY_FAULT, METHODS, OURS
 from infrascope_core.settings import EvaluationSettings, Settings
 
 _AREAS = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "vus_pr": "VUS-PR"}
+_NAMES = _AREAS | {
+    "event_recall": "share of faults found",
+    "false_episodes_per_hour": "false episodes per healthy hour",
+    "subsystem_right": "first subsystem right",
+    "hit_3": "culprit among the first 3 metrics",
+}
 _RUN_BY_RUN = 30
 """Most runs with faults of a set that is shown run by run."""
 
@@ -135,7 +141,7 @@ def _targets(result: Evaluation, suite: Suite) -> str:
 
 
 def _target(result: Evaluation, data_set: str, target: Target) -> list[list[str]]:
-    what = " ".join(filter(None, (target.figure.replace("_", " "), target.part and f"({target.part})", target.method)))
+    what = ", ".join(filter(None, (_NAMES.get(target.figure, target.figure), target.part, target.method)))
     if target.above:
         return [_above(row, what, target) for row in _wide(result, data_set, target.figure)]
     rows = _scope(result.figures, data_set, target.part)
@@ -277,7 +283,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _save(figure: Figure, path: Path) -> None:
     # no date and no random names of elements: the same picture is the same file
     with mpl.rc_context({"svg.hashsalt": "infrascope", "svg.fonttype": "none"}):
-        figure.savefig(path, metadata={"Date": None, "Creator": None})
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def _draw_areas(result: Evaluation, path: Path) -> None:
@@ -313,7 +319,7 @@ def _draw_recall(result: Evaluation, suite: Suite, path: Path) -> bool:
     figure = Figure(figsize=(4.8, 0.8 + 0.3 * len(kinds)), layout="constrained")
     axes = figure.subplots()
     shades = [[float("nan") if value is None else value for value in row] for row in values]
-    axes.imshow(shades, vmin=0, vmax=1, cmap="RdYlGn", aspect="auto")
+    axes.imshow(shades, vmin=0, vmax=1, cmap="YlGn", aspect="auto")
     for y, row in enumerate(values):
         for x, value in enumerate(row):
             axes.text(x, y, _number(value), ha="center", va="center")

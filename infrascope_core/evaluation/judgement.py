@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from infrascope_core.baselines import sample_windows
+from infrascope_core.detectors import DETECTORS
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.evaluation import metrics
 from infrascope_core.evaluation.metrics import Array
@@ -25,18 +26,13 @@ from infrascope_core.evaluation.truth import Span, WindowTruth, label_faults, wi
 from infrascope_core.features import feature_matrix
 from infrascope_core.pipeline import OnProduct, Pipeline
 from infrascope_core.settings import EvaluationSettings, Settings
-from infrascope_core.tables import BASELINES, FAULTS, FEATURES
+from infrascope_core.tables import ANOMALY_SCORES, BASELINES, FAULTS, FEATURES
 
 Materialize = Callable[[Pipeline, bool, OnProduct], None]
 """Brings everything below a pipeline's data folder up to date: (pipeline, refit, on_product)."""
 
 COMBINATION = "combination"
-OURS: dict[str, str] = {
-    COMBINATION: "surprisal",
-    "zscore": "zscore",
-    "mahalanobis": "mahalanobis",
-    "isolation_forest": "isolation_forest",
-}
+OURS: dict[str, str] = {COMBINATION: "surprisal", **{name: name for name in DETECTORS if name in ANOMALY_SCORES.schema}}
 """Our methods, and the column of `anomaly_scores` that is each one's score."""
 INPUTS = ("features", "raw")
 """What the peers get: the windows' features, or raw metrics averaged over the windows."""

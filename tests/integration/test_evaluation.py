@@ -1,0 +1,137 @@
+"""`infrascope evaluate` on whole files, through the real graph; the suite's plan and page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from benchmarks.evaluation import simulated
+from benchmarks.evaluation.__main__ import SUITE
+from infrascope_core.cli import build_app
+from infrascope_core.run_file.labels import labels_path
+from infrascope_core.simulate import FAULTS
+from infrascope_dagster.in_process import bring_up_to_date
+from tests.runs import write_run
+
+app = build_app(bring_up_to_date)
+HEADER = "start,end,fault,subsystem,metrics\n"
+BUSY = "AverageCPUUtilization[%]"
+PLAN = yaml.safe_load(SUITE.read_text())["simulated"]
+
+
+def label(path: Path, *rows: str) -> Path:
+    labels_path(path).write_text(HEADER + "".join(row + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory) -> Path:
+    """Four healthy runs, one with a burst of processor use from 20 s to 30 s, and two whose labels are no good."""
+    folder = tmp_path_factory.mktemp("labelled")
+    for second in (1, 2, 3, 4):
+        label(write_run(folder, second))
+    burst = f"2026-11-01 10:00:25.000,2026-11-01 10:00:34.900,burst,CPU,{BUSY}"
+    label(write_run(folder, 5, burst=(200, 300)), burst)
+    label(write_run(folder, 6), "2026-11-01 11:00:00.000,2026-11-01 11:00:01.000,late,CPU,")
+    write_run(folder, 7)
+    return folder
+
+
+def infrascope(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_a_labelled_folder_is_judged_by_its_earlier_healthy_runs(labelled, tmp_path):
+    result = infrascope("evaluate", labelled, "--json", tmp_path / "figures.json")
+    assert result.exit_code == 0, result.output
+    said = result.output.replace("\n", " ")
+    assert "3 runs judged by 2 reference runs, 1 faults" in said
+    assert "lies outside the run" in said
+    assert "has no labels; expected" in said
+    content = json.loads((tmp_path / "figures.json").read_text())
+    (data_set,) = content["data_sets"].values()
+    assert [run["healthy"] for run in data_set["runs"]] == [True, True, False]
+    # the burst lifts the mean by twenty standard deviations: whatever tells windows apart must see it
+    areas = {row["method"]: row["roc_auc"] for row in data_set["separation"] if row["fault"] == "burst"}
+    assert areas["zscore"] > 0.9
+    assert areas["pca_reconstruction (raw)"] > 0.9
+    assert {row["figure"] for row in content["figures"]} >= {"roc_auc", "average_precision", "vus_pr"}
+
+
+def test_the_same_runs_give_the_same_figures(labelled, tmp_path):
+    for name in ("once", "twice"):
+        assert infrascope("evaluate", labelled, "--json", tmp_path / name).exit_code == 0
+    assert (tmp_path / "once").read_bytes() == (tmp_path / "twice").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere",), "nowhere: no such file or folder"),
+        ((".", "--reference", "a", "--reference-phase", "train"), "not by both"),
+        ((".", "--json", "no/such/figures.json"), "there is no such folder to write to"),
+        ((".",), "no run can be judged"),
+        ((".", "../empty"), "is a data set of the same name"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told_in_one_sentence(tmp_path, monkeypatch, words, said):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    result = infrascope("evaluate", *words)
+    assert result.exit_code == 1
+    assert said in result.output.replace("\n", " ")
+    assert "Traceback" not in result.output
+
+
+def test_runs_with_bad_labels_alone_are_told_of(tmp_path):
+    path = write_run(tmp_path / "runs", 1)
+    result = infrascope("evaluate", tmp_path / "runs")
+    assert result.exit_code == 1
+    assert f"expected {labels_path(path).name} beside it" in result.output.replace("\n", "")
+
+
+def test_the_suite_covers_every_fault_at_every_intensity_on_every_platform_and_workload():
+    runs = list(simulated.planned(PLAN, "evaluation"))
+    seen = {(run.job.workload, run.job.platform, fault.name, run.folder) for run in runs for fault in run.job.faults}
+    expected = {
+        (f"{w['model']}__{w['task']}__{w.get('dataset', 'default')}", platform, kind.name, level)
+        for w in PLAN["workloads"]
+        for platform in ("gpu", "cpu")
+        for kind in FAULTS.values()
+        if platform in kind.platforms
+        for level in PLAN["intensities"]
+    }
+    assert seen == expected
+    assert len(PLAN["workloads"]) >= 5
+    assert len({fault for _, _, fault, _ in seen}) >= 12
+    assert len(PLAN["intensities"]) == 3
+
+
+def test_no_run_of_the_evaluation_shares_a_seed_with_development():
+    seeds = {kind: [run.job.seed for run in simulated.planned(PLAN, kind)] for kind in ("development", "evaluation")}
+    assert len(set(seeds["evaluation"])) == len(seeds["evaluation"])
+    assert not set(seeds["evaluation"]) & set(seeds["development"])
+
+
+def test_every_simulated_fault_leaves_healthy_time_around_it():
+    for run in simulated.planned(PLAN, "evaluation"):
+        passing = [fault for fault in run.job.faults if not FAULTS[fault.name].whole_run]
+        times = [0.0, *(t for fault in passing for t in (fault.start_s, fault.end_s)), run.job.duration_s]
+        gaps = [end - start for start, end in zip(times[::2], times[1::2], strict=True)]
+        assert min(gaps) >= 25
+
+
+@pytest.mark.slow
+def test_the_page_is_the_same_each_time(tmp_path):
+    from benchmarks.evaluation.__main__ import main
+
+    for name in ("once", "twice"):
+        assert main(["--only", "sample", "--docs", str(tmp_path / name)]) == 0
+    files = sorted(path.relative_to(tmp_path / "once") for path in (tmp_path / "once").rglob("*.*"))
+    assert [str(file) for file in files] == ["evaluation.md", "evaluation/average_precision.svg"]
+    for file in files:
+        assert (tmp_path / "once" / file).read_bytes() == (tmp_path / "twice" / file).read_bytes()
