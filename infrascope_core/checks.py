@@ -77,6 +77,15 @@ def level_drift(pipeline: Pipeline) -> pl.DataFrame:
     return joined.select(*by, "windows", pl.sum_horizontal(terms).alias("stability_index")).sort(by)
 
 
+def unjudged(pipeline: Pipeline) -> pl.DataFrame:
+    """Runs of which nothing could be judged: run_key, why."""
+    files = pipeline.lake.files("anomaly_report", pipeline.accepted()["run_key"].to_list())
+    if not files:
+        return pl.DataFrame(schema={"run_key": pl.String, "why": pl.String})
+    reports = pl.scan_parquet(files, glob=False)
+    return reports.filter(pl.col("verdict") == "not_judged").select("run_key", "why").collect().sort("run_key")
+
+
 def unpooled(pipeline: Pipeline) -> pl.DataFrame:
     """What pooled products lack of the lake: table, what, why."""
     runs = pipeline.accepted()

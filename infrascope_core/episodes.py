@@ -17,12 +17,13 @@ from infrascope_core import retransmissions
 from infrascope_core.features import WINDOW
 from infrascope_core.patterns.rules import SIGNIFICANT
 from infrascope_core.settings import EpisodeSettings
-from infrascope_core.tables import ANOMALY_EPISODES
+from infrascope_core.tables import ANOMALY_EPISODES, ANOMALY_SCORES
 
 HOST = ["run_key", "host"]
 EPISODE = [*HOST, "episode"]
 
-_DETECTORS = ("zscore", "mahalanobis", "isolation_forest")
+_DETECTORS = ANOMALY_SCORES.schema.names()
+"""Detectors come in the order of their scores' columns."""
 _LARGEST_SURPRISAL = 300.0
 """A probability below the smallest float counts as that one: infinite weights would leave no share to the others."""
 _CELLS = 1 << 23

@@ -41,7 +41,7 @@ SCHEMA_VERSION = 1
 PRESENCE = ("mean", "sum_values")
 """Features of which every metric that has data in a window has one."""
 
-_METHODS = {"zscore": "Z", "mahalanobis": "MAHA", "isolation_forest": "IF"}
+_METHODS = {"zscore": "Z", "mahalanobis": "MAHA", "isolation_forest": "IF", "peaks": "PEAKS"}
 _VERDICTS = {"anomalous": "Anomalous", "normal": "Normal", "not_judged": "Not judged"}
 
 Verdict = Literal["anomalous", "normal", "not_judged"]
@@ -105,7 +105,7 @@ class WindowRow(_Part):
     host: str
     window: int
     start: datetime
-    methods: list[str] = Field(description="Z, MAHA, IF, as in the paper")
+    methods: list[str] = Field(description="Z, MAHA, IF, as in the paper; PEAKS")
     surprisal: float | None
     subsystem: str | None
     reasons: list[Reason]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from infrascope_core import mining
-from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unpooled
+from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unjudged, unpooled
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.settings import DetectorSettings, Settings
 from infrascope_core.summary import summarize, worst_episodes
@@ -150,6 +150,17 @@ def test_nothing_to_compare(house):
     house.run("r1")
     house.baskets("r1", "LL")
     assert level_drift(house.pipeline).height == 0
+
+
+# -- unjudged
+
+
+def test_runs_of_which_nothing_could_be_judged(house):
+    assert unjudged(house.pipeline).height == 0
+    for run, verdict in (("r1", "normal"), ("r2", "not_judged"), ("r3", "not_judged")):
+        house.run(run, status="rejected" if run == "r3" else "accepted")
+        house.put("anomaly_report", run, {"verdict": verdict, "why": f"because of {run}"})
+    assert unjudged(house.pipeline).rows() == [("r2", "because of r2")]
 
 
 # -- unpooled

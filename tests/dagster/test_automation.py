@@ -75,7 +75,7 @@ def clock(location):
 
 
 PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "window_features",
-            "anomaly_scores", "anomaly_reasons")  # fmt: skip
+            "anomaly_scores", "anomaly_reasons", "anomaly_episodes", "anomaly_report")  # fmt: skip
 
 
 def test_new_files_arrive_at_anomaly_reasons(clock):
@@ -91,6 +91,12 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
     history = clock.settle()
     asked = {(name, key) for tick in history for name, keys in tick.items() if keys is not True for key in keys}
     assert asked == {(name, late) for name in ("run_files", "telemetry", "faults", *PRODUCTS)}
+
+    # episodes quote rules and reports quote other hosts, but do not follow them
+    for pooled in ("frequent_itemsets", "association_rules", "host_deviations"):
+        clock.location.materialize(pooled)
+    history = clock.settle()
+    assert not [name for tick in history for name in tick if name in PRODUCTS]
 
 
 def test_a_bad_file_is_asked_for_once_and_again_when_it_changes(clock):

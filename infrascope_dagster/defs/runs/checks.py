@@ -3,7 +3,7 @@
 import dagster as dg
 import polars as pl
 
-from infrascope_core.checks import basket_gaps, level_drift
+from infrascope_core.checks import basket_gaps, level_drift, unjudged
 from infrascope_dagster import metadata
 from infrascope_dagster.automation import ON_THE_HOUR
 from infrascope_dagster.partitions import RUN_FILES, RUN_FILES_NAME
@@ -57,4 +57,14 @@ def no_level_drift(infrascope: PipelineResource) -> dg.AssetCheckResult:
     return verdict(drift.filter(pl.col("stability_index") > DRIFT_LIMIT), groups=drift.height)
 
 
-CHECKS = [no_partition_left_failed, baskets_complete, no_level_drift]
+@dg.asset_check(
+    asset="anomaly_report",
+    description="Every run could be judged; the findings say why not.",
+    automation_condition=ON_THE_HOUR,
+)
+def every_run_judged(infrascope: PipelineResource) -> dg.AssetCheckResult:
+    """Ask the reports for runs without a verdict."""
+    return verdict(unjudged(infrascope.pipeline()))
+
+
+CHECKS = [no_partition_left_failed, baskets_complete, no_level_drift, every_run_judged]
