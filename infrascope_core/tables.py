@@ -311,7 +311,7 @@ BASELINES = Table(
 )
 ANOMALY_SCORES = Table(
     "anomaly_scores",
-    "Three detectors' scores of every feature window, and who flags it.",
+    "The detectors' scores of every feature window, who flags it, and what that means together.",
     ("run_key", "host", "window"),
     (
         _RUN,
@@ -321,11 +321,13 @@ ANOMALY_SCORES = Table(
         Column("zscore", REAL, "mean |z| over features"),
         Column("mahalanobis", REAL, "Mahalanobis distance in the PCA subspace"),
         Column("isolation_forest", REAL, "anomaly score of the forest, higher is more abnormal"),
+        Column("peaks", REAL, "mean deviation of the most deviating metrics, each over its own range"),
         Column("flagged_by", TEXTS, "detectors above their baseline's quantile"),
         Column("agreement", INT, "number of detectors that flag"),
         Column("severity", REAL, "largest score over its flag threshold; above 1 is flagged"),
-        Column("surprisal", REAL, "-log10 of the calibrated probability that a normal window scores as high"),
-        Column("anomalous", FLAG, "the surprisal is above the alarm level: an anomaly, not just one of the top 1 %"),
+        Column("surprisal", REAL, "-log10 of the probability that a normal window scores as high in the first three"),
+        Column("peak_surprisal", REAL, "the same of peaks, which a few metrics can raise"),
+        Column("anomalous", FLAG, "a surprisal is above the alarm level: an anomaly, not just one of the top 1 %"),
         Column("baseline_version", TEXT, "version of the baseline that judged it"),
     ),
     per_run=True,
@@ -495,7 +497,7 @@ DETECTOR_LATENCY = Table(
     ("platform", "stage", "batch"),
     (
         _PLATFORM,
-        Column("stage", TEXT, "features, deviations, zscore, mahalanobis, isolation_forest, all_detectors, reasons"),
+        Column("stage", TEXT, "features, deviations (from the references), a detector's name, all_detectors, reasons"),
         Column("batch", INT, "windows scored at once"),
         Column("metrics", INT, "metrics of the window"),
         Column("seconds", REAL, "median seconds per window"),
