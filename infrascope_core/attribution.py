@@ -96,14 +96,14 @@ def evidence(baseline: Baseline, deviations: Array) -> Array:
     """How much each feature argues for a window being abnormal.
 
     The detectors' contributions that argue for it, each detector's summing to 1, averaged with weights: how far the
-    detector's score departs from a median window's (`Calibration.weights`).
+    detector's score departs from a median window's (`Baseline.departures`).
 
     Returns
     -------
     ndarray, windows x names
         At least 0; rows sum to 1, or are 0 where nothing argues for it.
     """
-    weights = baseline.calibration.weights(baseline.scores(deviations))
+    weights = baseline.departures(baseline.scores(deviations))
     mean = np.zeros_like(deviations)
     for column, detector in enumerate(baseline.detectors):
         mean += weights[:, column, None] * _shares(np.maximum(detector.explain(deviations), 0.0))

@@ -20,13 +20,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from infrascope_core.alarms import anomalous
 from infrascope_core.calibration import Calibration
-from infrascope_core.detectors import DETECTORS, Detector, IsolationForest, unfitted
+from infrascope_core.detectors import DETECTORS, JUDGED_TOGETHER, Detector, IsolationForest, unfitted
 from infrascope_core.errors import NotFittedError
 from infrascope_core.features import WINDOW, feature_matrix
 from infrascope_core.references import References
 from infrascope_core.settings import DetectorSettings, FeatureSettings
-from infrascope_core.standardisation import Array, Moments, fit_moments
+from infrascope_core.standardisation import Array, Mask, Moments, fit_moments
 from infrascope_core.tables import ANOMALY_SCORES, FEATURES
 
 _FORMAT = 3
@@ -36,8 +37,12 @@ ANY = "any"
 """Phase or workload of a baseline that serves all of them."""
 _FOLDS = 3
 """Parts of the windows, each scored by detectors that were fitted on the others."""
+_STRETCH = 10
+"""Windows of a run that go into one fold together, because neighbours share samples."""
 _LEAST_PER_RUN = 30
 """Windows that a run gives at least, if it is chosen for a baseline; runs are left out rather than thinned more."""
+_TOGETHER = tuple([list(DETECTORS).index(name) for name in names] for names in JUDGED_TOGETHER)
+"""Columns of the score matrix that are judged together."""
 _STANDS_FOR_CONSTANT = ("mean", "sum_values")
 """Of a metric that never moved, one feature is watched: all others would say the same again."""
 
@@ -83,13 +88,13 @@ class Baseline:
     references : References
         The windows that new ones are compared with.
     detectors : tuple of Detector
-        Z-score, Mahalanobis and Isolation Forest, fitted on the references' deviations from each other.
+        One of each kind, fitted on the references' deviations from each other.
     thresholds : dict of str to float
         By detector name; a score above it is flagged.
-    calibration : Calibration
-        What the scores mean together.
-    alarm : float
-        Surprisal above which a window is anomalous.
+    calibrations : tuple of Calibration
+        What the scores mean, for each of `JUDGED_TOGETHER`.
+    alarm, allowance : float
+        See `alarms.anomalous`.
     """
 
     identity: Identity
@@ -98,8 +103,9 @@ class Baseline:
     references: References
     detectors: tuple[Detector, ...]
     thresholds: dict[str, float]
-    calibration: Calibration
+    calibrations: tuple[Calibration, ...]
     alarm: float
+    allowance: float
 
     def deviations(self, windows: pl.DataFrame, matrix: Array) -> tuple[Array, Array]:
         """How windows depart from what is expected of them, and what that is.
@@ -125,6 +131,18 @@ class Baseline:
         """Scores of windows x detectors."""
         return np.stack([d.score(deviations) for d in self.detectors], axis=1)
 
+    def surprisal(self, scores: Array) -> Array:
+        """-log10 of the probability that a normal window scores as high: windows x `JUDGED_TOGETHER`."""
+        each = [c.surprisal(scores[:, columns]) for c, columns in zip(self.calibrations, _TOGETHER, strict=True)]
+        return np.stack(each, axis=1)
+
+    def departures(self, scores: Array) -> Array:
+        """How far each score departs from a median window's, 1 being the 90th percentile: windows x detectors."""
+        departures = np.zeros_like(scores)
+        for calibration, columns in zip(self.calibrations, _TOGETHER, strict=True):
+            departures[:, columns] = calibration.weights(scores[:, columns])
+        return departures
+
     @property
     def metrics(self) -> int:
         """Number of metrics the baseline knows."""
@@ -139,12 +157,14 @@ class Baseline:
             "thresholds": self.thresholds,
             "detectors": [d.name for d in self.detectors],
             "alarm": self.alarm,
+            "allowance": self.allowance,
         }
         arrays: dict[str, NDArray[np.generic]] = {
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
         }
         parts = {"moments": self.moments.arrays(), "references": self.references.arrays()}
-        parts |= {"calibration": self.calibration.arrays(), **{d.name: d.state() for d in self.detectors}}
+        parts |= {d.name: d.state() for d in self.detectors}
+        parts |= {f"calibration{i}": calibration.arrays() for i, calibration in enumerate(self.calibrations)}
         for part, state in parts.items():
             arrays |= {f"{part}.{key}": value for key, value in state.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -209,8 +229,9 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
         References.from_arrays(part("references"), len(names)),
         tuple(DETECTORS[name].from_state(part(name)) for name in meta["detectors"]),
         {name: float(meta["thresholds"][name]) for name in meta["detectors"]},
-        Calibration.from_arrays(part("calibration"), len(meta["detectors"])),
+        tuple(Calibration.from_arrays(part(f"calibration{i}"), len(of)) for i, of in enumerate(_TOGETHER)),
         float(meta["alarm"]),
+        float(meta["allowance"]),
     )
     for detector in baseline.detectors:
         detector.score(np.zeros((1, len(names))))
@@ -324,8 +345,9 @@ def fit_baseline(
         -(-cut.samples // cut.stride),
     )
     z -= references.expected(z, run_keys, place)
-    scores = _out_of_fold(z, _folds(run_keys), settings)
-    detectors = tuple(d.fit(z) for d in unfitted(settings))
+    metrics = [metric for metric, _ in names]
+    scores = _out_of_fold(z, _folds(run_keys), settings, metrics)
+    detectors = tuple(d.fit(z) for d in unfitted(settings, metrics))
     limits = np.nanquantile(scores, settings.flag_quantile, axis=0)
     return Baseline(
         Identity(platform, phase, workload, compared_with, index.height, len(references.runs), version),
@@ -334,25 +356,26 @@ def fit_baseline(
         references,
         detectors,
         {d.name: float(limit) for d, limit in zip(detectors, limits, strict=True)},
-        Calibration.learn(scores),
+        tuple(Calibration.learn(scores[:, columns]) for columns in _TOGETHER),
         -float(np.log10(settings.alarm_probability)),
+        settings.allowance,
     )
 
 
 def _folds(run_keys: Sequence[str]) -> NDArray[np.int64]:
-    """Which fold each window is in: whole runs, or stretches of the only one."""
+    """Which fold each window is in: whole runs, or short stretches of the only one, in turn."""
     runs = {key: i for i, key in enumerate(sorted(set(run_keys)))}
     if len(runs) == 1:
-        return np.arange(len(run_keys)) * _FOLDS // len(run_keys)
+        return np.arange(len(run_keys)) // _STRETCH % _FOLDS
     return np.array([runs[key] % _FOLDS for key in run_keys])
 
 
-def _out_of_fold(z: Array, fold: NDArray[np.int64], settings: DetectorSettings) -> Array:
+def _out_of_fold(z: Array, fold: NDArray[np.int64], settings: DetectorSettings, metrics: Sequence[str]) -> Array:
     """Scores of windows x detectors, each by detectors that were fitted on the other folds."""
     scores = np.full((len(z), len(DETECTORS)), np.nan)
     for part in np.unique(fold):
         inside = fold == part
-        for column, detector in enumerate(unfitted(settings)):
+        for column, detector in enumerate(unfitted(settings, metrics)):
             scores[inside, column] = detector.fit(z[~inside]).score(z[inside])
     return scores
 
@@ -378,8 +401,7 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
     -------
     polars.DataFrame
         Table `anomaly_scores`, by run, host and window. A window with no feature that the baseline knows
-        has null scores and no flag. `flagged_by` names detectors in the order Z-score, Mahalanobis,
-        Isolation Forest.
+        has null scores and no flag. `flagged_by` names detectors in the order of `DETECTORS`.
     """
     windows, matrix = feature_matrix(features, baseline.names)
     deviations, _ = baseline.deviations(windows, matrix)
@@ -387,14 +409,15 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
     order = [d.name for d in baseline.detectors]
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
-    surprisal = baseline.calibration.surprisal(scores)
+    surprisal = baseline.surprisal(scores)
     tiny = np.finfo(float).tiny
     return (
         windows.with_columns(
             *(pl.Series(name, scores[:, i], nan_to_null=True) for i, name in enumerate(order)),
             pl.Series("severity", (scores / np.maximum(limits, tiny)).max(axis=1), nan_to_null=True),
-            pl.Series("surprisal", surprisal, nan_to_null=True),
-            pl.Series("anomalous", surprisal > baseline.alarm),
+            pl.Series("surprisal", surprisal[:, 0], nan_to_null=True),
+            pl.Series("peak_surprisal", surprisal[:, 1], nan_to_null=True),
+            pl.Series("anomalous", _anomalous(baseline, windows, surprisal)),
             pl.Series("agreement", flags.sum(axis=1)),
             pl.Series(
                 "flagged_by",
@@ -406,3 +429,14 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
         .select(ANOMALY_SCORES.schema.names())
         .cast(ANOMALY_SCORES.schema)
     )
+
+
+def _anomalous(baseline: Baseline, windows: pl.DataFrame, surprisal: Array) -> Mask:
+    """Alarms of every host's windows, which are in order; each kind of surprisal raises its own."""
+    raised = np.zeros(len(surprisal), dtype=bool)
+    rows = windows.with_row_index("row").group_by("run_key", "host", maintain_order=True).agg("row")["row"]
+    for row in rows:
+        own = row.to_numpy()
+        for column in surprisal[own].T:
+            raised[own] |= anomalous(column, baseline.alarm, baseline.allowance, baseline.references.overlap)
+    return raised

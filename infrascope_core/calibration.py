@@ -3,8 +3,9 @@
 What belongs here: from scores to probabilities. A detector's scale is its own (a mean of scales, a distance, a path
 length), and by the paper's threshold, the baseline's 99th percentile, one window in a hundred is flagged whatever
 happens. So scores are put on one scale, combined, and the combination is given the probability with which a normal
-window scores as high: by counting up to its 95th percentile, by an exponential tail beyond (peaks over threshold,
-Pickands 1975; as in Siffer et al., KDD 2017, with the shape 0 in the logarithm of the scores).
+window scores as high: by counting up to its 90th percentile, by an exponential tail beyond (peaks over threshold,
+Pickands 1975; as in Siffer et al., KDD 2017, with the shape 0 in the logarithm of the scores). All that is learnt are
+quantiles of the body: a run that is known to be healthy has its rare events too, and they must not set the scale.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Array = NDArray[np.float64]
 
 _LOW, _HIGH = -5.0, 50.0
 """Bounds of a standardised score: no detector alone outweighs the others without limit."""
-_REACH = 0.99
-_TAIL = 0.95
+_REACH = 0.9
+_TAIL = 0.9
 _LEAST_DECAY = 0.02
 """A tail cannot be steeper than this: a few alike windows have none."""
 _LEAST_REACH = 1e-3
@@ -30,18 +31,18 @@ _GRID = 1000
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What scores mean.
+    """What the scores of detectors that are judged together mean.
 
     Attributes
     ----------
     middle, reach : ndarray, detectors
-        Median of the logarithm of each detector's scores, and the distance from there to its 99th percentile.
+        Median of the logarithm of each detector's scores, and the distance from there to its 90th percentile.
     grid : ndarray
         Evenly spaced quantiles of the combined scores of normal windows, sorted.
     count : float
         Number of windows that were combined.
     start, decay : float
-        Where the exponential tail begins, and its mean excess.
+        Where the exponential tail begins, and its mean excess, as the median excess gives it.
     """
 
     middle: Array
@@ -60,12 +61,12 @@ class Calibration:
         combined = np.sort(np.clip((logs - middle) / reach, _LOW, _HIGH).mean(axis=1))
         start = float(np.quantile(combined, _TAIL))
         beyond = combined[combined > start] - start
-        decay = max(float(beyond.mean()) if len(beyond) else 0.0, _LEAST_DECAY)
+        decay = max(float(np.median(beyond)) / np.log(2.0) if len(beyond) else 0.0, _LEAST_DECAY)
         grid = np.quantile(combined, np.linspace(0.0, 1.0, _GRID))
         return cls(middle, reach, grid, float(len(combined)), start, decay)
 
     def combine(self, scores: Array) -> Array:
-        """Mean of the standardised scores of windows x detectors: 0 is a median window, 1 the 99th percentile."""
+        """Mean of the standardised scores of windows x detectors: 0 is a median window, 1 the 90th percentile."""
         logs = np.log(np.maximum(scores, _TINY))
         return np.asarray(np.clip((logs - self.middle) / self.reach, _LOW, _HIGH).mean(axis=1))
 

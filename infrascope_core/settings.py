@@ -61,7 +61,7 @@ class MiningSettings(_Frozen):
 
 
 class DetectorSettings(_Frozen):
-    """Baselines and the three detectors (Reveal, section 4.3; docs/adr/0020)."""
+    """Baselines and detectors (Reveal, section 4.3; docs/adr/0020)."""
 
     compare_with: Literal["auto", "workload", "reference", "past"] = "auto"
     """Whose windows a run is compared with: its workload's runs (the paper's way); runs of its workload that are
@@ -88,10 +88,14 @@ class DetectorSettings(_Frozen):
     """Quantile of the baseline's own scores above which a detector flags (Reveal, section 4.3)."""
     alarm_probability: float = Field(1e-4, gt=0, lt=1)
     """A window is anomalous if a normal one scores as high with a lower probability than this."""
+    allowance: float = Field(1.0, ge=0)
+    """Surprisal that adds nothing to a stretch of windows that are anomalous together: one normal window in ten."""
     pca_variance: float = Field(0.95, gt=0, le=1)
     """Share of the variance that the principal components keep (Reveal, section 4.3)."""
     trees: int = Field(100, ge=1)
     random_state: int = 0
+    peak_share: float = Field(0.3, gt=0, le=1)
+    """Share of the metrics, the most deviating ones, that the detector of peaks looks at."""
     reasons_per_window: int = Field(10, ge=1)
 
 
@@ -106,10 +110,12 @@ class ReanalysisSettings(_Frozen):
     """A fall is a reset if the run's smallest value is below this share of its largest, ..."""
     max_resets: int = Field(2, ge=0)
     """... and the run falls no more often than this."""
+    min_pairs: int = Field(2, ge=1)
+    """Fewest pairs of successive runs of a host to judge by their order: one is in order by chance half the time."""
     max_broken_pairs: float = Field(0.25, ge=0, lt=1)
     """Share of the pairs of successive runs of a host that may begin below where the earlier one ended (reboots)."""
     steady: float = Field(0.9, gt=0, le=1)
-    """Where no host has two runs to compare: share of the steps that must rise. A ramp pauses, work does not."""
+    """Where there are fewer pairs: share of the steps that must rise. A ramp pauses, steady work does not."""
 
 
 class ClassSettings(_Frozen):

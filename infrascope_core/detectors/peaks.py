@@ -1,0 +1,101 @@
+"""Peaks: how far the most deviating metrics are out of their own range.
+
+Reveal's three detectors look at all features at once; a fault that moves one metric in ten drowns in the other nine.
+This one looks at each metric by itself first: its mean deviation over its features, against the 99th percentile of
+the same in the baseline. The score is the mean of the largest of these ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infrascope_core.detectors.base import Array, Detector, Mask
+
+_LARGEST = 30.0
+"""Deviations count up to this: one feature far out is a peak, a thousand times farther is no larger one."""
+_QUANTILE = 0.99
+_LEAST_RANGE = 0.3
+"""A metric's own range is at least this, in scales: one that hardly ever moved is not out of range at a breath."""
+
+Ints = NDArray[np.int64]
+
+
+class MetricPeaks(Detector):
+    """Score is the mean, over the most deviating metrics, of each one's deviation over its own range.
+
+    A metric among them contributes its ratio over their number, split over its features in proportion to |z|: exact.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        Metric of each feature; the features of a metric lie together.
+    share : float
+        Share of the metrics that is averaged, the most deviating ones.
+    """
+
+    name: ClassVar[str] = "peaks"
+
+    def __init__(self, metrics: Sequence[str] = (), share: float = 0.3) -> None:
+        self.share = share
+        change = [i for i, metric in enumerate(metrics) if i == 0 or metric != metrics[i - 1]]
+        self.starts: Ints = np.array(change, dtype=np.int64)
+        self.range: Array = np.zeros(0)
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """First feature of each metric, each metric's own range, and the share."""
+        return {"starts": self.starts, "range": self.range, "share": np.array([self.share])}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> MetricPeaks:
+        """Make one from its ranges; ValueError if they do not fit the metrics."""
+        fitted = cls(share=float(np.asarray(state["share"], dtype=np.float64)[0]))
+        fitted.starts = np.asarray(state["starts"], dtype=np.int64)
+        fitted.range = np.asarray(state["range"], dtype=np.float64)
+        rising = fitted.starts.size > 0 and fitted.starts[0] == 0 and (np.diff(fitted.starts) > 0).all()
+        if not rising or fitted.range.shape != fitted.starts.shape or not (fitted.range > 0).all():
+            raise ValueError("the metrics and their ranges do not fit together")
+        return fitted
+
+    def _fit(self, z: Array) -> None:
+        self.range = np.maximum(
+            np.quantile(self._by_metric(z, np.ones(z.shape, bool)), _QUANTILE, axis=0), _LEAST_RANGE
+        )
+
+    def _score(self, z: Array, known: Mask) -> Array:
+        ratio = self.ratios(z, known)
+        top = self._top(ratio.shape[1])
+        return np.asarray(np.partition(ratio, -top, axis=1)[:, -top:].mean(axis=1))
+
+    def ratios(self, z: Array, known: Mask) -> Array:
+        """Deviation of each metric over its own range: windows x metrics; above 1 is out of range."""
+        return self._by_metric(z, known) / self.range
+
+    def of_features(self, by_metric: Array, z: Array) -> Array:
+        """Split values of windows x metrics over the metrics' features, in proportion to |z|."""
+        size = np.minimum(np.abs(z), _LARGEST)
+        total = np.add.reduceat(size, self.starts, axis=1)
+        per_unit = np.divide(by_metric, total, out=np.zeros_like(total), where=total > 0)
+        return np.asarray(size * np.repeat(per_unit, np.diff([*self.starts, z.shape[1]]), axis=1))
+
+    def _explain(self, z: Array, known: Mask) -> Array:
+        ratio = self.ratios(z, known)
+        top = self._top(ratio.shape[1])
+        rank = np.argsort(-ratio, axis=1, kind="stable")[:, :top]
+        counted = np.zeros_like(ratio)
+        np.put_along_axis(counted, rank, np.take_along_axis(ratio, rank, axis=1) / top, axis=1)
+        return self.of_features(counted, z)
+
+    def _by_metric(self, z: Array, known: Mask) -> Array:
+        """Mean |z| over the known features of each metric: windows x metrics; 0 where none is known."""
+        total = np.add.reduceat(np.minimum(np.abs(z), _LARGEST), self.starts, axis=1)
+        if known.all():
+            return np.asarray(total / np.diff([*self.starts, z.shape[1]]))
+        count = np.add.reduceat(known.astype(np.float64), self.starts, axis=1)
+        return np.asarray(total / np.maximum(count, 1.0))
+
+    def _top(self, metrics: int) -> int:
+        return max(1, int(np.ceil(self.share * metrics)))
