@@ -3,7 +3,7 @@
 -- in:  quality (run_key, host, metric, unit, subsystem, samples, missing, infinite, zeros, mean, std, cv, min, max,
 --      rises, falls), runs (run_key, platform, started_at, ended_at); $names 'column' | 'metric',
 --      $constancy 'mean_cv' | 'pooled_cv', $near_constant, $levels (units that are never cumulative), $min_moves,
---      $max_fall_share, $reset_below, $max_resets, $max_broken_pairs, $steady
+--      $max_fall_share, $reset_below, $max_resets, $min_pairs, $max_broken_pairs, $steady
 -- out: platform, metric, unit, subsystem, runs, status, reason, cumulative
 WITH named AS (
     SELECT
@@ -100,7 +100,10 @@ judged AS (
         AND rises > 0
         AND falls - resets <= $max_fall_share * (rises + falls)
         AND rises + falls + coalesce(climbs, 0) >= $min_moves
-        AND CASE WHEN pairs > 0 THEN broken <= $max_broken_pairs * pairs ELSE rises >= $steady * steps END
+        AND CASE
+            WHEN pairs >= $min_pairs THEN broken <= $max_broken_pairs * pairs
+            ELSE coalesce(broken, 0) = 0 AND rises >= $steady * steps
+        END
         AS cumulative
     FROM pooled
     LEFT JOIN ordered USING (platform, metric)

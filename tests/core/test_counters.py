@@ -125,10 +125,14 @@ def test_runs_that_overlap_have_no_order(treatment):
     assert treatment(together, apart=3600) == "as_is"
 
 
-def test_a_single_run_must_rise_steadily(treatment):
+def test_one_run_or_two_must_rise_steadily(treatment):
+    """Page cache in two runs: never falls, pauses, and by chance begins the second run above the end of the first."""
+    pausing = np.repeat(RISING, 2, axis=1)
     assert treatment(RISING[:1]) == "rate"
-    pausing = np.repeat(RISING[0, : SAMPLES // 2], 2)
-    assert treatment([pausing]) == "as_is"
+    assert treatment(RISING[:2]) == "rate"
+    assert treatment(pausing[:1]) == "as_is"
+    assert treatment(pausing[:2]) == "as_is"
+    assert treatment(pausing[:3]) == "rate"
 
 
 def test_a_few_moves_are_not_enough(treatment):
