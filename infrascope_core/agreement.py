@@ -1,7 +1,7 @@
 """Agreement between sets of anomaly intervals: how far two ways of cutting windows find the same moments.
 
 What belongs here: exact interval arithmetic and the measures of Reveal, section 5.5. Where the windows come from is
-the business of `fleet_comparisons.py`.
+the business of `fleet_comparisons`.
 """
 
 from __future__ import annotations

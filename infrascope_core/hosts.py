@@ -2,7 +2,7 @@
 
 What belongs here: the grouping of runs into jobs, the comparison of hosts metric by metric, and the verdict over all
 jobs of a host (Reveal, sections 3.1 and 6: HugePages). Static metrics are compared too: a misconfigured host shows in
-what does not move. Reading the lake is the business of `fleet_comparisons.py`.
+what does not move. Reading the lake is the business of `fleet_comparisons`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core import fleet_comparisons
 from infrascope_core.detectors import DETECTORS
 from infrascope_core.fleet_comparisons import (
     are_hosts_compared,
@@ -20,6 +19,7 @@ from infrascope_core.fleet_comparisons import (
     window_agreement,
     window_settings,
 )
+from infrascope_core.fleet_comparisons import jobs as jobs_of_hosts
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.settings import FeatureSettings, LatencySettings, Settings
 from infrascope_core.tables import METRIC_CATALOG, TABLES
@@ -102,8 +102,8 @@ def test_only_jobs_that_changed_are_read_again(job, tmp_path, monkeypatch):
     compare_hosts(job)
     assert are_hosts_compared(job)
     read = []
-    compare_job = fleet_comparisons._compare_job
-    monkeypatch.setattr(fleet_comparisons, "_compare_job", lambda p, j: read.append(j["job"][0]) or compare_job(p, j))
+    compare_job = jobs_of_hosts._compare_job
+    monkeypatch.setattr(jobs_of_hosts, "_compare_job", lambda p, j: read.append(j["job"][0]) or compare_job(p, j))
     for host in ("h4", "h1", "h2"):
         write_host(tmp_path / "runs", host, hour=12, memory=500.0 if host == "h4" else 100.0)
     pipeline = ingested(tmp_path)
