@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.evaluation.simulated import Seeds
 from infrascope_core.evaluation.data_set import DataSet, Evaluation, Target
-from infrascope_core.evaluation.judgement import ANY_FAULT, METHODS, OURS
+from infrascope_core.evaluation.judged_run import ANY_FAULT, OURS
+from infrascope_core.evaluation.judgement import METHODS
 from infrascope_core.settings import EvaluationSettings, Settings
 
 _AREAS = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "vus_pr": "VUS-PR"}

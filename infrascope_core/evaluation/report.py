@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from infrascope_core.evaluation.judgement import ANY_FAULT, HITS, METHODS, Judgement
+from infrascope_core.evaluation.judged_run import ANY_FAULT, HITS
+from infrascope_core.evaluation.judgement import METHODS, Judgement
 from infrascope_core.evaluation.metrics import bootstrap_ratio
 from infrascope_core.settings import EvaluationSettings
 

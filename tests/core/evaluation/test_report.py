@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from infrascope_core.evaluation.judgement import ANY_FAULT, EVENTS, RUNS, SEPARATION, Judgement
+from infrascope_core.evaluation.judged_run import ANY_FAULT, EVENTS, RUNS, SEPARATION
+from infrascope_core.evaluation.judgement import Judgement
 from infrascope_core.evaluation.report import FIGURES, figures
 from infrascope_core.settings import EvaluationSettings
 
