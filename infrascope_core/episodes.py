@@ -7,7 +7,7 @@ What belongs here: from windows and their reasons to episodes: subsystems and th
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 import polars as pl
@@ -405,16 +405,22 @@ def _incidence(sides: pl.Series, items: list[str]) -> NDArray[np.float32]:
     return matrix
 
 
+def _together(names: list[str]) -> str:
+    """CPU; CPU and GPU together; CPU, GPU and Memory together."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} together"
+
+
 def _headline(episode: dict[str, object], onset: dict[str, datetime]) -> str:
     """An episode in one sentence: who, in which order, how strongly, and in which metric most."""
     subsystems, shares = list(episode["subsystems"]), list(episode["shares"])  # type: ignore[call-overload]
     if not subsystems:
         return f"{episode['windows']} anomalous windows without a reason."
     in_order = list(episode["onset"])  # type: ignore[call-overload]
-    said = in_order[0]
-    for earlier, later in pairwise(in_order):
-        lag = (onset[later] - onset[earlier]).total_seconds()
-        said += f", then {later} {lag:.3g} s later" if lag else f" together with {later}"
+    groups = [list(group) for _, group in groupby(in_order, key=onset.__getitem__)]
+    said = _together(groups[0])
+    for earlier, later in pairwise(groups):
+        lag = (onset[later[0]] - onset[earlier[0]]).total_seconds()
+        said += f", then {_together(later)} {lag:.3g} s later"
     sentence = f"{said}; {shares[0]:.0%} of the evidence on {subsystems[0]}, foremost {episode['foremost']}"
     if episode["retransmissions"]:
         sentence += f"; its retransmissions are {episode['retransmissions']}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
@@ -192,12 +192,15 @@ class ComparedWith:
         In words.
     own : bool
         It is of the run's workload, and not of its whole platform for want of one.
+    alone : bool
+        It was made of this run and no other.
     hosts : frozenset of str, optional
         Hosts of the baseline's runs; None: not known.
     """
 
     baseline: str
     own: bool = True
+    alone: bool = False
     hosts: frozenset[str] | None = None
 
 
@@ -467,54 +470,68 @@ def _limits(
     settings: ReportSettings,
 ) -> list[str]:
     """One sentence for each thing that limits the verdict; what prevents one comes first."""
-    run, said = evidence.run, []
-    quality = evidence.quality.filter(pl.col("metric") != INTERVAL)
-    windows = _windows(evidence.features)
-    samples = run.get("samples") or 0
+    return [
+        *_obstacles(evidence, compared, window_samples),
+        *_limits_of_length(evidence.features, settings),
+        *(_limits_of_baseline(evidence.run, compared) if compared else ()),
+        *_limits_of_data(evidence, settings),
+    ]
+
+
+def _obstacles(evidence: Evidence, compared: ComparedWith | None, window_samples: int) -> Iterator[str]:
+    run, quality = evidence.run, evidence.quality.filter(pl.col("metric") != INTERVAL)
+    windows, samples = _windows(evidence.features), run.get("samples") or 0
     if not windows and samples < window_samples:
-        said.append(f"The run has {_count(samples, 'sample')}, fewer than the {window_samples} of one window.")
+        yield f"The run has {_count(samples, 'sample')}, fewer than the {window_samples} of one window."
     elif not windows:
-        verdicts = quality["verdict"].value_counts(sort=True).sort("verdict").iter_rows()
+        verdicts = quality["verdict"].value_counts().sort("count", "verdict", descending=[True, False]).iter_rows()
         kinds = ", ".join(f"{n} {verdict}" for verdict, n in verdicts)
-        said.append(
-            f"None of the run's {_count(quality['metric'].n_unique(), 'metric')} can be used"
-            + (f" (in this run: {kinds})." if kinds else ".")
-        )
+        number = _count(quality["metric"].n_unique(), "metric")
+        yield f"None of the run's {number} can be used{f' (in this run: {kinds})' if kinds else ''}."
     elif compared is None:
-        said.append(
+        yield (
             f"There is no baseline for {run.get('phase')} {run.get('workload')} on {run.get('platform')}: "
             "the workload is new, or has too few windows."
         )
     elif evidence.scores["anomalous"].null_count() == evidence.scores.height:
-        said.append("The baseline shares no metric with the run.")
-    for host, number in evidence.features.group_by("host").agg(pl.col("window").n_unique()).sort("host").iter_rows():
+        yield "The baseline shares no metric with the run."
+
+
+def _limits_of_length(features: pl.DataFrame, settings: ReportSettings) -> Iterator[str]:
+    for host, number in features.group_by("host").agg(pl.col("window").n_unique()).sort("host").iter_rows():
         if number == 1:
-            said.append(f"{host} has one window only: nothing in the run can be compared with it.")
+            yield f"{host} has one window only: nothing in the run can be compared with it."
         elif number < settings.few_windows:
-            said.append(f"{host} has {number} windows only: a short disturbance fills a large part of them.")
-    if compared is not None and not compared.own:
-        said.append(
+            yield f"{host} has {number} windows only: a short disturbance fills a large part of them."
+
+
+def _limits_of_baseline(run: Mapping[str, Any], compared: ComparedWith) -> Iterator[str]:
+    if not compared.own:
+        yield (
             f"{run.get('phase')} {run.get('workload')} has no baseline of its own and is judged by all workloads on "
             f"{run.get('platform')}: what is peculiar to it may count as abnormal."
         )
-    if compared is not None and compared.hosts is not None and run.get("host") not in compared.hosts:
-        said.append(
-            f"No run of the baseline is from {run.get('host')}: what is peculiar to its hardware counts as abnormal."
-        )
+    if compared.alone:
+        yield "The baseline is made of this run alone: what lasts from its beginning to its end looks normal."
+    if compared.hosts is not None and run.get("host") not in compared.hosts:
+        yield f"No run of the baseline is from {run.get('host')}: what is peculiar to its hardware counts as abnormal."
+
+
+def _limits_of_data(evidence: Evidence, settings: ReportSettings) -> Iterator[str]:
     vanished = _vanished(evidence.features, settings)
     if vanished:
-        said.append(f"{_count(len(vanished), 'metric')} stopped before the end: {_named(vanished, settings.names)}.")
+        yield f"{_count(len(vanished), 'metric')} stopped before the end: {_named(vanished, settings.names)}."
+    quality = evidence.quality.filter(pl.col("metric") != INTERVAL)
     infinite = quality.filter(pl.col("infinite") > 0)["metric"].unique().sort().to_list()
     if infinite:
         names = _named(infinite, settings.names)
-        said.append(f"Infinite values in {_count(len(infinite), 'metric')} count as missing: {names}.")
+        yield f"Infinite values in {_count(len(infinite), 'metric')} count as missing: {names}."
     gaps = evidence.quality.filter((pl.col("metric") == INTERVAL) & (pl.col("verdict") == "gaps")).sort("host")
     for host, lost, repeated in gaps.select("host", "missing", "zeros").iter_rows():
-        said.append(
+        yield (
             f"The sampling on {host} has gaps ({_count(lost or 0, 'sample')} lost, {repeated or 0} repeated): "
             "windows beside them cover more time than others."
         )
-    return said
 
 
 def _vanished(features: pl.DataFrame, settings: ReportSettings) -> list[str]:

@@ -175,7 +175,7 @@ def _anomaly_report(pipeline: Pipeline, key: str) -> pl.DataFrame:
             lake.read("anomaly_episodes", key),
             _host_deviations(pipeline, key),
         ),
-        _compared_with(pipeline, baseline),
+        _compared_with(pipeline, key, baseline),
         subsystem,
         window_samples=pipeline.settings.features.samples,
         settings=pipeline.settings.reports,
@@ -192,14 +192,15 @@ def report_files(pipeline: Pipeline, key: str) -> tuple[Path, Path]:
     return pipeline.data / "reports" / f"{name}.md", pipeline.data / "reports" / f"{name}.json"
 
 
-def _compared_with(pipeline: Pipeline, baseline: Baseline | None) -> ComparedWith | None:
+def _compared_with(pipeline: Pipeline, key: str, baseline: Baseline | None) -> ComparedWith | None:
     if baseline is None:
         return None
     of, runs = baseline.identity, baseline.references.runs
-    hosts = [pipeline.lake.read_cached("run_files", key)["host"] for key in runs]
+    hosts = [pipeline.lake.read_cached("run_files", run)["host"] for run in runs]
     return ComparedWith(
         f"{of.windows} windows of {of}",
         own=of.workload != ANY,
+        alone=runs == (key,),
         hosts=frozenset(host for part in hosts for host in part),
     )
 

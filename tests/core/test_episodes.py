@@ -205,7 +205,14 @@ def test_an_io_burst_and_then_the_frequency():
 
 def test_subsystems_of_one_window_come_together():
     episode = only([score(0)], [reason(0, 1, "CPU", 0.5), reason(0, 2, "Storage", 0.4)])
-    assert episode["headline"] == "CPU together with Storage; 50% of the evidence on CPU, foremost CPU:m."
+    assert episode["headline"] == "CPU and Storage together; 50% of the evidence on CPU, foremost CPU:m."
+
+
+def test_what_came_together_is_named_together_and_then_what_followed():
+    first = [reason(0, 1, "CPU", 0.4), reason(0, 2, "GPU", 0.3), reason(0, 3, "Memory", 0.3)]
+    later = [reason(3, 1, "Storage", 0.5), reason(3, 2, "CPU", 0.4)]
+    said = only([score(0), score(3)], first + later, carrying_share=0.15)["headline"].split(";")[0]
+    assert said == "CPU, GPU and Memory together, then Storage 3 s later"
 
 
 def test_an_episode_without_reasons_says_so():

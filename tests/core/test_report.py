@@ -201,6 +201,10 @@ def test_scores_without_a_judgement_are_not_normal_either():
             "No run of the baseline is from h: what is peculiar to its hardware counts as abnormal.",
         ),
         (
+            {"compared": ComparedWith("b", alone=True)},
+            "The baseline is made of this run alone: what lasts from its beginning to its end looks normal.",
+        ),
+        (
             {"compared": ComparedWith("b", own=False, hosts=frozenset({"h"}))},
             "train BERT__Cls__default has no baseline of its own and is judged by all workloads on gpu: what is "
             "peculiar to it may count as abnormal.",

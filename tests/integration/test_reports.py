@@ -1,0 +1,87 @@
+"""Runs that are hard to judge, through the whole pipeline: each gets a verdict, or one sentence that says why not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.steps import report_files
+from infrascope_dagster.in_process import bring_up_to_date
+from tests.runs import write_run
+
+
+def replace_column(path: Path, name: str, value) -> None:
+    """Set a column's cells to `value(row, cell)`."""
+    header, *rows = (line.split("\t") for line in path.read_text().splitlines())
+    place = next(i for i, column in enumerate(header) if column.startswith(name))
+    for number, row in enumerate(rows):
+        row[place] = value(number, row[place])
+    path.write_text("\n".join("\t".join(row) for row in (header, *rows)) + "\n")
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory) -> dict[str, dict]:
+    """Reports by case: three healthy runs fit a baseline first, the others come after it."""
+    folder = tmp_path_factory.mktemp("reports")
+    pipeline = Pipeline(folder / "data", sources=(folder / "runs",))
+    for second in (1, 2, 3):
+        write_run(folder / "runs", second)
+    bring_up_to_date(pipeline, False, lambda *_: None)
+    cases = {
+        "one window": write_run(folder / "runs", 11, samples=30),
+        "too short": write_run(folder / "runs", 12, samples=12),
+        "few windows": write_run(folder / "runs", 13, samples=70),
+        "unknown host": write_run(folder / "runs", 14, host="stranger"),
+        "unknown workload": write_run(folder / "runs", 15, model="New"),
+        "unknown workload, short": write_run(folder / "runs", 19, model="Short", samples=200),
+        "metric that stops": write_run(folder / "runs", 16),
+        "infinite column": write_run(folder / "runs", 17),
+        "all excluded": write_run(folder / "runs", 18),
+    }
+    replace_column(cases["metric that stops"], "Storage_diff", lambda row, cell: cell if row < 200 else "")
+    replace_column(cases["infinite column"], "Storage_diff", lambda row, cell: "inf")
+    for name in ("AverageCPU", "Memory", "Storage_diff", "NetworkInterStat_diff", "Interrupts_diff"):
+        replace_column(cases["all excluded"], name, lambda row, cell: "")
+    bring_up_to_date(pipeline, False, lambda *_: None)
+    return {name: json.loads(report_files(pipeline, path.stem)[1].read_text()) for name, path in cases.items()}
+
+
+@pytest.mark.parametrize(
+    ("case", "sentence"),
+    [
+        ("one window", "h1 has one window only: nothing in the run can be compared with it."),
+        ("too short", "The run has 12 samples, fewer than the 30 of one window."),
+        ("few windows", "h1 has 5 windows only: a short disturbance fills a large part of them."),
+        (
+            "unknown host",
+            "No run of the baseline is from stranger: what is peculiar to its hardware counts as abnormal.",
+        ),
+        (
+            "unknown workload",
+            "The baseline is made of this run alone: what lasts from its beginning to its end looks normal.",
+        ),
+        (
+            "unknown workload, short",
+            "train Short__ImageClassification__Digits has no baseline of its own and is judged by all workloads on "
+            "cpu: what is peculiar to it may count as abnormal.",
+        ),
+        ("metric that stops", "1 metric stopped before the end: Storage_diff:sectors_written[count]."),
+        (
+            "infinite column",
+            "Infinite values in 1 metric count as missing: Storage_diff:sectors_written[count].",
+        ),
+        ("all excluded", "None of the run's 5 metrics can be used (in this run: 5 missing)."),
+    ],
+)
+def test_what_makes_a_run_hard_to_judge_is_said(reports, case, sentence):
+    assert sentence in reports[case]["limits"]
+
+
+def test_every_run_has_a_verdict_that_fits(reports):
+    verdicts = {case: report["verdict"] for case, report in reports.items()}
+    assert {case for case, verdict in verdicts.items() if verdict == "not_judged"} == {"too short", "all excluded"}
+    for case in ("too short", "all excluded"):
+        assert reports[case]["why"] == reports[case]["limits"][0]
