@@ -127,7 +127,11 @@ def compare(data_set: str, split: Split, pipeline: Pipeline, trusted: frozenset[
         Versions of the baselines that no judged run took part in.
     """
     accepted = {row["run_key"]: row for row in pipeline.accepted().iter_rows(named=True)}
-    problems = [(run.path, "the run file was rejected") for run in split.judged if run.key not in accepted]
+    problems = [
+        (run.path, _why_rejected(pipeline, run.key))
+        for run in (*split.reference, *split.judged)
+        if run.key not in accepted
+    ]
     separation, events, runs, untrusted = [], [], [], []
     for references, members in _groups(split, accepted):
         peers = {data: _fit_peers(pipeline, references, data) for data in INPUTS} if references else {}
@@ -179,6 +183,11 @@ def _by_run(parts: Sequence[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
 
 def _tabled(rows: list[dict[str, object]], run: Mapping[str, object], schema: pl.Schema) -> pl.DataFrame:
     return pl.DataFrame([{**run, **row} for row in rows], schema=schema, orient="row")
+
+
+def _why_rejected(pipeline: Pipeline, key: str) -> str:
+    reasons = pipeline.lake.read("run_files", key)["reason"].drop_nulls()
+    return f"is rejected: {reasons[0] if len(reasons) else 'its name or its content cannot be read'}"
 
 
 def _label_problem(pipeline: Pipeline, run: LabelledRun) -> str | None:

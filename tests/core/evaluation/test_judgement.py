@@ -243,3 +243,13 @@ def test_runs_without_a_healthy_one_cannot_be_judged(tmp_path):
     split = split_healthy(find_labelled([folder.runs])[0])
     with pytest.raises(InfraScopeError, match="hand: no run can be judged; it takes a run, and a healthy run"):
         judge("hand", split, tmp_path / "new", SETTINGS, lambda *_: None)
+
+
+def test_rejected_runs_are_told_of_references_included(folder):
+    key = folder.add(2, [LEAK])
+    for rejected in (key, "train_MLPforTask_Digits_2026-11-01T10-01-00_h1"):
+        row = folder.lake.read("run_files", rejected).with_columns(status=pl.lit("rejected"), reason=pl.lit("empty"))
+        folder.lake.write(row, "run_files", rejected)
+    judged = folder.compared()
+    assert judged.runs.is_empty()
+    assert [said for _, said in judged.problems] == ["is rejected: empty", "is rejected: empty"]
