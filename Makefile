@@ -50,4 +50,4 @@ snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a chan
 	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update
 
 clean:           ## remove what the project made (not the run files)
-	rm -rf $(VENV) .dagster data/lake data/models data/warehouse.duckdb data/settings.json .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .dagster data/lake data/models data/reports data/warehouse.duckdb data/settings.json .pytest_cache .mypy_cache .ruff_cache
