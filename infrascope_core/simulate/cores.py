@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infrascope_core.simulate.activity import drift, lag
-from infrascope_core.simulate.disturbance import Signal
+from infrascope_core.simulate.disturbance import Signal, placement
 from infrascope_core.simulate.fabric import Link
 from infrascope_core.simulate.machines import Machine
 from infrascope_core.simulate.plan import seed_of
@@ -81,10 +81,9 @@ def _weights(scene: Scene, place: np.random.Generator) -> Signal:
     """Cores that each kind of thread takes of each core at full activity: (cores, kinds)."""
     here, profile = scene.here, scene.profile
     count = len(here.visible)
-    order = place.permutation(count)
     return np.stack(
         [
-            _fill(profile.spin_cores, order, 0.94 if here.gpus else 0.86),
+            _fill(profile.spin_cores, placement(scene.job), 0.94 if here.gpus else 0.86),
             profile.loader_cores * place.dirichlet(np.full(count, 2.5)),
             profile.comm_cores * place.dirichlet(np.full(count, 2.0)),
             0.8 * place.dirichlet(np.full(count, 0.7)),

@@ -88,10 +88,19 @@ class Label:
     metrics: tuple[str, ...]
 
 
+def placement(job: Job) -> npt.NDArray[np.int64]:
+    """Positions of the visible cores in the order in which the workload's threads fill them; the same in every run."""
+    rng = np.random.default_rng(seed_of("order", job.platform, job.workload))
+    return rng.permutation(len(job.machine.visible))
+
+
 def picks(job: Job, host: int) -> tuple[int, list[int]]:
-    """The GPU and the three cores (positions among the visible ones) that the seed picks on a host."""
+    """The GPU and the three cores (positions among the visible ones) that the seed picks on a host.
+
+    Cores are of the half that the job's polling threads leave free: a scheduler puts others where there is room.
+    """
     rng = np.random.default_rng(seed_of("picks", job.seed, host))
-    cores = rng.choice(len(job.machine.visible), 3, replace=False)
+    cores = rng.choice(placement(job)[len(job.machine.visible) // 2 :], 3, replace=False)
     return int(rng.integers(max(job.machine.gpus, 1))), [int(core) for core in cores]
 
 
