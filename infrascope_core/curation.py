@@ -86,11 +86,6 @@ def excluded_metrics(catalog: pl.DataFrame, platform: str) -> frozenset[str]:
     return frozenset(catalog.filter(distrusted)["metric"])
 
 
-def is_trusted(metric: str, host: str, excluded: frozenset[str], recipe: Recipe) -> bool:
-    """Whether a metric of a host is outside the exclusions, under the recipe's way of naming."""
-    return catalogue_name(metric, host, recipe.names) not in excluded
-
-
 def curated_metrics(telemetry: pl.DataFrame, recipe: Recipe, excluded: frozenset[str]) -> pl.DataFrame:
     """Long frame of the group's columns, every sample kept (a missing value stays as a null).
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from infrascope_core.curation import curated_metrics, excluded_metrics, is_trusted, members
+from infrascope_core.curation import FeaturePlan, curated_metrics, excluded_metrics, feature_plan, members
 from infrascope_core.recipes import MetricGroup, Recipe
 from infrascope_core.run_file.reader import read_run_file
 from infrascope_core.tables import CURATED_METRICS, METRIC_CATALOG
@@ -173,9 +173,34 @@ def test_redundant_and_static_metrics_stay_in_their_group():
     assert [metric for *_, metric in chosen(of, recipe(group("g", "busy")), excluded)] == ["busy1", "busy2", "busy3"]
 
 
-def test_a_metric_that_was_never_judged_is_trusted():
-    by_metric, by_column = recipe(group("g", "a")), recipe(group("g", "a"), names="column")
-    assert is_trusted("new[%]", "h", frozenset({"old[%]"}), by_metric)
-    assert not is_trusted("old[%]", "h", frozenset({"old[%]"}), by_metric)
-    assert is_trusted("old[%]", "h", frozenset({"old.g[%]"}), by_column)
-    assert not is_trusted("old[%]", "h", frozenset({"old.h[%]"}), by_column)
+def plan_of(*rows: tuple, names: str = "metric", select: bool = True) -> FeaturePlan:
+    columns = ["metric", "status", "treatment", "metric_class", "represented_by"]
+    frame = pl.DataFrame(rows, schema=columns, orient="row", schema_overrides=dict.fromkeys(columns, pl.String))
+    catalog = pl.concat([METRIC_CATALOG.empty(), frame.with_columns(platform=pl.lit("cpu"))], how="diagonal")
+    return feature_plan(catalog, "cpu", names, select)
+
+
+@pytest.mark.parametrize(
+    ("row", "watched", "without_selection"),
+    [
+        (("usable", "as_is", "dynamic", None), True, True),
+        (("usable", "as_is", "event_counter", None), True, True),
+        (("usable", "as_is", "static", None), False, False),
+        (("redundant", "as_is", "dynamic", "b"), False, True),
+        (("always_zero", "derived", None, None), False, False),
+        (("near_constant", "as_is", "static", None), False, False),
+        (("near_constant", "rate", "dynamic", None), True, True),  # near constant as it stands, not in its rate
+        (("near_constant", "rate", "dynamic", "b"), False, True),
+    ],
+)
+def test_what_is_watched_window_by_window(row, watched, without_selection):
+    assert ("a" in plan_of(("a", *row)).of_host(["a"], "h")) == watched
+    assert ("a" in plan_of(("a", *row), select=False).of_host(["a"], "h")) == without_selection
+
+
+def test_a_metric_that_was_never_judged_is_watched():
+    static = ("old[%]", "usable", "as_is", "static", None)
+    assert plan_of(static).of_host(["old[%]", "new[%]"], "h") == {"new[%]": None}
+    by_column = plan_of(("old.h[%]", *static[1:]), names="column")
+    assert by_column.of_host(["old[%]"], "g") == {"old[%]": None}
+    assert by_column.of_host(["old[%]"], "h") == {}
