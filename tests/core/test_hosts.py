@@ -232,3 +232,11 @@ def test_no_jobs_give_an_empty_table():
     own = job("a", "h1 h2")
     nothing = deviations(own, [], compare(np.empty((2, 0, 0)), SETTINGS))
     assert judge(nothing, JOBS.to_frame(), SETTINGS).schema == HOST_DEVIATIONS.schema
+
+
+def test_hosts_have_no_order_and_metrics_no_unit():
+    values = memory_of(6)
+    order = [3, 0, 5, 1, 4, 2]
+    plain, turned = compare(values, SETTINGS), compare(1024 * values[order], SETTINGS)
+    np.testing.assert_allclose(turned.robust_z, plain.robust_z[order], rtol=1e-12)
+    np.testing.assert_array_equal(turned.persistence, plain.persistence[order])
