@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import collector, features, pipeline
+from benchmarks import collector, features, pipeline, simulator
 
 
 def main() -> int:
@@ -16,7 +16,12 @@ def main() -> int:
     console.print(f"{platform.machine()}, Python {platform.python_version()}; times are the best of several rounds")
     table = Table("what", "figure", "target", "met")
     missed = 0
-    for claim in (*pipeline.claims(console), *features.claims(console), *_collector(console)):
+    for claim in (
+        *pipeline.claims(console),
+        *features.claims(console),
+        *simulator.claims(console),
+        *_collector(console),
+    ):
         met = claim.met()
         missed += met is False
         table.add_row(claim.what, claim.figure, claim.target, {True: "yes", False: "NO", None: "-"}[met])

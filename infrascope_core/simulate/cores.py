@@ -23,20 +23,29 @@ _NEIGHBOUR_LOAD = 0.85
 """Load of others on a core at full intensity."""
 
 
+Matrix = npt.NDArray[np.float32]
+"""Cores by samples; single precision, because there are many and no tool shows more than five digits."""
+
+
+def single(signal: npt.NDArray[np.floating]) -> Matrix:
+    """A signal in single precision, so that what is computed of it with a matrix stays so."""
+    return signal.astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Cores:
     """The visible cores over n samples.
 
     Attributes
     ----------
-    busy, mhz, interrupts : array of shape (visible cores, n)
+    busy, mhz, interrupts : array of shape (visible cores, n), single precision
         Share of the time at work; clock while at work; interrupts per second.
     package_watts : array of shape (packages, n)
     """
 
-    busy: Signal
-    mhz: Signal
-    interrupts: Signal
+    busy: Matrix
+    mhz: Matrix
+    interrupts: Matrix
     package_watts: Signal
 
 
@@ -59,22 +68,23 @@ def cores(scene: Scene, disk_load: Signal, fabric: Link) -> Cores:
             0.9 * disk_load + scene.phase("checkpoint"),
         ]
     )
-    uneven = np.exp(0.05 * drift(scene.draws.stream("cores"), shape, 12.0, scene.dt))
+    uneven = np.exp(0.05 * single(drift(scene.draws.stream("cores"), shape, 12.0, scene.dt)))
     uneven *= 1 + 0.03 * scene.draws.stream("core noise").standard_normal(shape, dtype=np.float32)
-    taken = np.zeros((shape[0], 1))
-    taken[wrong.hot_cores] = _NEIGHBOUR_LOAD
-    taken = taken * wrong.neighbour
-    busy = _saturated(((weights @ threads) * uneven + 0.004) * (1 - 0.5 * taken) + taken + handling)
+    load = np.einsum("ck,kn->cn", single(weights), single(threads)) * uneven + np.float32(0.004)  # no BLAS: same bytes
+    if wrong.neighbour.any():
+        taken = single(_NEIGHBOUR_LOAD * wrong.neighbour)
+        load[wrong.hot_cores] = load[wrong.hot_cores] * (1 - 0.5 * taken) + taken
+    busy = _saturated(load + handling)
     mhz = _clock(scene, busy, disk_load)
-    interrupts = by_core + here.tick_hz * (0.15 + 0.85 * busy) + 30 * act.sync
+    interrupts = by_core + single(0.15 * here.tick_hz + 30 * act.sync) + 0.85 * here.tick_hz * busy
     return Cores(busy, mhz, interrupts, _watts(scene, busy, mhz))
 
 
-def _saturated(load: Signal) -> Signal:
+def _saturated(load: Matrix) -> Matrix:
     """Busy share of a core for the load that is asked of it: what exceeds 0.9 crowds below 1."""
     high = load > 0.9
     load[high] = 1 - 0.1 * np.exp(9 - 10 * load[high])
-    return np.maximum(load, 0.002)
+    return np.maximum(load, np.float32(0.002))
 
 
 def _weights(scene: Scene, place: np.random.Generator) -> Signal:
@@ -120,7 +130,7 @@ def _loading(scene: Scene) -> Signal:
     return 1.2 * scene.phase("loading") + 0.55 * act.working + 0.45 * scene.fetching + 0.8 * scene.phase("evaluation")
 
 
-def _interrupts(scene: Scene, disk_load: Signal, fabric: Link, place: np.random.Generator) -> tuple[Signal, Signal]:
+def _interrupts(scene: Scene, disk_load: Signal, fabric: Link, place: np.random.Generator) -> tuple[Matrix, Matrix]:
     """Device interrupts per second of each core, and the share of its time that handling them takes.
 
     With a focus most go to two cores, as without irqbalance, and each costs more because queues build up.
@@ -136,11 +146,13 @@ def _interrupts(scene: Scene, disk_load: Signal, fabric: Link, place: np.random.
     focus = scene.wrong.irq_focus
     # unspread completions are not coalesced either: more interrupts for the same traffic
     uncoalesced = 25_000 * (scene.activity.working + scene.phase("evaluation"))
-    by_core = affinity * (devices * (1 - 0.9 * focus)) + hot * ((0.9 * devices + uncoalesced) * focus)
-    return by_core, by_core * _SECONDS_PER_INTERRUPT * (1 + 7 * focus)
+    by_core = single(affinity) * single(devices * (1 - 0.9 * focus))
+    if focus.any():
+        by_core += single(hot) * single((0.9 * devices + uncoalesced) * focus)
+    return by_core, by_core * single(_SECONDS_PER_INTERRUPT * (1 + 7 * focus))
 
 
-def _clock(scene: Scene, busy: Signal, disk_load: Signal) -> Signal:
+def _clock(scene: Scene, busy: Matrix, disk_load: Signal) -> Matrix:
     wrong = scene.wrong
     ringing = np.abs(np.sin(2 * np.pi * np.arange(scene.samples) * scene.dt / 1.3))
     governor = (
@@ -150,12 +162,11 @@ def _clock(scene: Scene, busy: Signal, disk_load: Signal) -> Signal:
         * (1 - wrong.cpu_throttle)
         * scene.wander("governor", 0.004, 5.0)
     )
-    grain = 0.006 * scene.draws.stream("clock noise").standard_normal(busy.shape, dtype=np.float32)
-    mhz: Signal = scene.here.busy_mhz * governor * (1 + grain)
-    return mhz
+    grain = 1 + 0.006 * scene.draws.stream("clock noise").standard_normal(busy.shape, dtype=np.float32)
+    return grain * single(scene.here.busy_mhz * governor)
 
 
-def _watts(scene: Scene, busy: Signal, mhz: Signal) -> Signal:
+def _watts(scene: Scene, busy: Matrix, mhz: Matrix) -> Signal:
     """Watts of each package, from its cores' load and clock (dynamic power goes with f V², about f to the 2.4)."""
     here = scene.here
     packages = package_of_cores(here)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from infrascope_core.simulate.activity import lag
-from infrascope_core.simulate.cores import package_of_cores
+from infrascope_core.simulate.cores import Matrix, package_of_cores, single
 from infrascope_core.simulate.disturbance import Signal
 from infrascope_core.simulate.host import State
 from infrascope_core.simulate.machines import Machine, gpu
@@ -142,7 +142,7 @@ def _meminfo(scene: Scene, state: State) -> Readings:
     return fixed | {f"Meminfo_diff:{name}[kB]": np.diff(level, prepend=level[0]) for name, level in levels.items()}
 
 
-def _by_core(here: Machine, metric: str, values: Signal, mean: Signal | None = None) -> Readings:
+def _by_core(here: Machine, metric: str, values: Matrix, mean: npt.NDArray[np.floating] | None = None) -> Readings:
     """A turbostat block, `metric` with its unit: the visible cores, and `-`, by default the mean over all cores."""
     name, unit = metric.split("[")
     readings: Readings = {
@@ -168,7 +168,7 @@ def _turbostat_common(scene: Scene, state: State) -> Readings:
     }
 
 
-def _shallow(scene: Scene, idle: Signal, least: float) -> Signal:
+def _shallow(scene: Scene, idle: Matrix, least: float) -> Matrix:
     """Share of the idle time that is spent in C1: the more a core idles, the deeper it sleeps."""
     noise = scene.draws.stream("c1").standard_normal(idle.shape, dtype=np.float32)
     return np.clip(least + 0.32 * (1 - idle) + 0.045 * noise, 0.02, 0.98)
@@ -176,8 +176,8 @@ def _shallow(scene: Scene, idle: Signal, least: float) -> Signal:
 
 def _turbostat_gpu_host(scene: Scene, state: State) -> Readings:
     here, cores = scene.here, state.cores
-    idle = 100 * (1 - cores.busy)
-    in_c1 = idle * _shallow(scene, idle / 100, 0.16)
+    idle = single(1 - cores.busy)
+    in_c1 = 100 * idle * _shallow(scene, idle, 0.16)
     place = scene.of_host("heat").normal(0, 1.5, (len(here.visible), 1))
     warm = 33 + place + lag(24 * cores.busy * (cores.mhz / here.busy_mhz) ** 2, 7.0, scene.dt)
     warm += 0.45 * scene.draws.stream("core sensors").standard_normal(warm.shape, dtype=np.float32)
@@ -187,7 +187,7 @@ def _turbostat_gpu_host(scene: Scene, state: State) -> Readings:
     memory = np.broadcast_to(9 + 14 * state.pipeline.miss * cores.busy.mean(axis=0), watts.shape)
     readings = _turbostat_common(scene, state) | {
         **_by_core(here, "CPU%c1[%]", in_c1),
-        **_by_core(here, "CPU%c6[%]", idle - in_c1),
+        **_by_core(here, "CPU%c6[%]", 100 * idle - in_c1),
         **_by_core(here, "CoreTmp[C]", np.rint(warm), np.rint(warm.max(axis=0))),
         "Turbostat:PkgWatt.-[W]": watts.sum(axis=0),
         "Turbostat:RAMWatt.-[W]": memory.sum(axis=0),
@@ -217,7 +217,9 @@ def _turbostat_cpu_host(scene: Scene, state: State) -> Readings:
     c1 = np.rint(np.maximum(into_c1, 0))
     c2 = np.rint(np.maximum(0.95 * wakeups - into_c1, 0) * 0.5)
     polls = np.floor(0.012 * wakeups + scene.draws.stream("polls").random(shape, dtype=np.float32))
-    ipc = state.pipeline.ipc * (1 + 0.05 * scene.draws.stream("core ipc").standard_normal(shape, dtype=np.float32))
+    ipc = single(state.pipeline.ipc) * (
+        1 + 0.05 * scene.draws.stream("core ipc").standard_normal(shape, dtype=np.float32)
+    )
     half = shape[0] // 2  # turbostat gives a core's watts once, not for each of its two threads
     per_core = 0.15 + here.core_watt * (cores.busy[:half] + cores.busy[half:]) * (cores.mhz[:half] / here.busy_mhz) ** 2
     return {
@@ -237,7 +239,8 @@ def _turbostat_cpu_host(scene: Scene, state: State) -> Readings:
 def _stat(scene: Scene, state: State) -> Readings:
     """/proc/stat counts in jiffies of 10 ms: at 100 ms a core's utilization has few values."""
     here, rng = scene.here, scene.draws.stream("stat")
-    jiffies = np.maximum(np.rint(_JIFFIES_PER_S * scene.dt + 0.45 * rng.standard_normal(scene.samples)), 1)
+    elapsed = _JIFFIES_PER_S * scene.dt + 0.45 * rng.standard_normal(scene.samples)
+    jiffies = single(np.maximum(np.rint(elapsed), 1))
     busy = np.floor(state.cores.busy * jiffies + rng.random(state.cores.busy.shape, dtype=np.float32))
     share = 100 * np.minimum(busy / jiffies, 1)
     readings: Readings = {f"CPU:CPU{core}Utilization[%]": row for core, row in zip(here.visible, share, strict=True)}

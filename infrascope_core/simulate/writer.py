@@ -177,7 +177,7 @@ def _numbers(values: npt.NDArray[np.floating], digits: int) -> pl.Series:
         return pl.Series(np.round(values, digits)).fill_nan(None)
     gaps = np.isnan(values)
     if not gaps.any():
-        return pl.Series(np.rint(values).astype(np.int64))
+        return pl.Series(np.rint(values).astype(np.int32 if values.dtype == np.float32 else np.int64))
     return pl.Series(np.rint(values)).fill_nan(None).cast(pl.Int64)
 
 

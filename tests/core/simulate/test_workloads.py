@@ -101,11 +101,11 @@ def test_couplings_hold_in_a_healthy_run():
         gpu["Perf:IPC[%]"], 100 * gpu["Perf:Instructions[count]"] / gpu["Perf:Cycles[count]"], rtol=1e-9
     )
     core = [gpu[f"Turbostat:{metric}.0[%]"] for metric in ("Busy%", "CPU%c1", "CPU%c6")]
-    np.testing.assert_allclose(sum(core), 100, atol=1e-9)
+    np.testing.assert_allclose(sum(core), 100, atol=1e-3)
     busy = np.array([gpu[f"Turbostat:Busy%.{core}[%]"][450:1000].mean() for core in range(6)])
     assert busy.max() > 1.5 * busy.min()  # the cores share the work unevenly
     total = sum(gpu[f"Turbostat:Busy%.{core}[%]"] for core in range(48))
-    np.testing.assert_allclose(gpu["Turbostat:Busy%.-[%]"], total / 48, rtol=1e-9)
+    np.testing.assert_allclose(gpu["Turbostat:Busy%.-[%]"], total / 48, rtol=1e-5)
 
 
 def test_checkpoints_build_up_dirty_pages_and_idle_the_gpu():
