@@ -300,7 +300,7 @@ def _broken_rules(
     of the run that have its left side, if any do.
     """
     found: list[tuple[str, str, int, list[str]]] = []
-    rules = firm_rules(rules, settings)
+    rules = _firm_rules(rules, settings)
     if rules.height and settings.broken_rules:
         for key, part in baskets.join(episodes, on=HOST, how="semi").partition_by(HOST, as_dict=True).items():
             found += _broken_on_host(episodes.filter(run_key=key[0], host=key[1]), part, rules, settings)
@@ -309,7 +309,7 @@ def _broken_rules(
     )
 
 
-def firm_rules(rules: pl.DataFrame, settings: EpisodeSettings) -> pl.DataFrame:
+def _firm_rules(rules: pl.DataFrame, settings: EpisodeSettings) -> pl.DataFrame:
     """The rules that an episode can break: antecedent, consequent, confidence and lift, the strongest first."""
     return (
         rules.filter(

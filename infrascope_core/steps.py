@@ -17,7 +17,7 @@ import polars as pl
 
 from infrascope_core import attribution, baselines, curation, discretization, quality, reanalysis
 from infrascope_core.baselines import ANY, Baseline
-from infrascope_core.episodes import build_episodes, firm_rules
+from infrascope_core.episodes import build_episodes
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.features import window_features
 from infrascope_core.lake import fingerprint
@@ -263,11 +263,12 @@ def _knows_baseline(pipeline: Pipeline, key: str) -> str:
 
 
 def _knows_rules(pipeline: Pipeline, key: str) -> str:
-    # rules are mined anew all the time; a run without an alarm has no episode that could break one
+    # rules are mined anew with every run that arrives: an episode quotes them as they were when it was made, and is
+    # made again only if there were none, or none as narrow; a run without an alarm could break none
     scores = pipeline.lake.read("anomaly_scores", key, ["anomalous"])
     settings = pipeline.settings.episodes
-    rules = firm_rules(rules_of(pipeline, key), settings).write_json() if scores["anomalous"].any() else ""
-    return settings.digest() + fingerprint(rules)
+    scope = rules_of(pipeline, key)["scope"].head(1).to_list() if scores["anomalous"].any() else []
+    return fingerprint(settings.digest(), *scope)
 
 
 def _knows_report(pipeline: Pipeline, key: str) -> str:

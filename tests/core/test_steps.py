@@ -90,11 +90,19 @@ def test_a_report_whose_text_was_deleted_is_made_again_to_the_same_bytes(pipelin
     assert contents(pipeline) == before
 
 
-def test_new_rules_concern_only_a_run_with_an_alarm(pipeline):
+def test_an_episode_keeps_the_rules_that_it_was_made_with_until_there_are_narrower_ones(pipeline):
+    def current() -> list[bool]:
+        return [is_current(pipeline, "anomaly_episodes", key) for key in (KEY, CALM)]
+
     make_all(pipeline)
     sides = {"antecedent": ["a_LOW"], "consequent": ["b_LOW"]}
     put(pipeline, "association_rules", None, {"scope": "gpu"} | sides | RULE)
-    assert [is_current(pipeline, "anomaly_episodes", key) for key in (KEY, CALM)] == [False, True]
+    assert current() == [False, True]  # the first rules concern only a run with an alarm
+    make(pipeline, "anomaly_episodes", KEY)
+    put(pipeline, "association_rules", None, {"scope": "gpu"} | sides | RULE | {"confidence": 0.99})
+    assert current() == [True, True]
+    put(pipeline, "association_rules", None, {"scope": "gpu/train"} | sides | RULE)
+    assert current() == [False, True]
 
 
 def test_the_rules_of_a_run_are_those_of_its_narrowest_mined_scope(pipeline):
