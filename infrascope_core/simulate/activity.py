@@ -17,9 +17,15 @@ from infrascope_core.simulate.machines import gpu
 from infrascope_core.simulate.plan import Draws
 from infrascope_core.simulate.workloads import Profile
 
+_BEFORE_S = 1e5
+"""The first phase reaches back this far, for the samples that are made before the file begins."""
 PHASES = ("startup", "loading", "warmup", "step", "evaluation", "checkpoint", "ending")
 _LONGEST_PREPARATION = 0.35
 """Start-up, loading, warm-up and end take at most this share of a run; in a shorter run they are shorter."""
+_LONGEST_BESIDE_STEPS = 0.4
+"""Evaluations and checkpoints take at most this share of what is left; in a shorter run they are shorter."""
+_STEPPING_SHARE = 0.85
+"""Share of a run that epochs take, for their number."""
 GPU_SYNC_LOAD = 0.42
 """A GPU that exchanges or waits draws this share of the power of one that computes."""
 _EVALUATION_PERIOD = 0.4
@@ -128,8 +134,12 @@ def delay(state: Disturbance, profile: Profile, clock: Signal) -> Delay:
     )
 
 
-def schedule(profile: Profile, duration_s: float) -> list[tuple[str, float]]:
-    """Phases in order, each with its end in seconds."""
+def schedule(profile: Profile, usual: Profile, duration_s: float) -> list[tuple[str, float]]:
+    """Phases in order, each with its end in seconds.
+
+    The steps are whole epochs of equal length, each with an evaluation after it, and a checkpoint after every few and
+    after the last; how many there are follows from the workload's `usual` profile, the lengths from the run's own.
+    """
     preparation = profile.startup_s + profile.loading_s + profile.warmup_s + profile.ending_s
     scale = min(1.0, _LONGEST_PREPARATION * duration_s / preparation)
     plan: list[tuple[str, float]] = []
@@ -137,20 +147,24 @@ def schedule(profile: Profile, duration_s: float) -> list[tuple[str, float]]:
     for phase in ("startup", "loading", "warmup"):
         now += scale * float(getattr(profile, f"{phase}_s"))
         plan.append((phase, now))
-    last = duration_s - scale * profile.ending_s
-    events = [
-        (now + every * number, phase, length)
-        for phase, every, length in (
-            ("evaluation", profile.evaluation_every_s, profile.evaluation_s),
-            ("checkpoint", profile.checkpoint_every_s, profile.checkpoint_s),
-        )
-        for number in range(1, int((last - now) / every) + 1 if every else 1)
-    ]
-    for begin, phase, length in sorted(events):
-        if max(begin, now) + length < last:
-            plan += [("step", max(begin, now)), (phase, max(begin, now) + length)]
-            now = plan[-1][1]
-    return [*plan, ("step", last), ("ending", duration_s + 3600)]
+    left = duration_s - scale * profile.ending_s - now
+    if not usual.evaluation_every_s:
+        return [*plan, ("step", now + left), ("ending", np.inf)]
+    epochs = max(1, round(_STEPPING_SHARE * duration_s / usual.evaluation_every_s))
+    every = max(1, round(usual.checkpoint_every_s / usual.evaluation_every_s)) if usual.checkpoint_every_s else 0
+    saves = [bool(every) and (epoch % every == 0 or epoch == epochs) for epoch in range(1, epochs + 1)]
+    beside = epochs * profile.evaluation_s + sum(saves) * profile.checkpoint_s
+    shrink = min(1.0, _LONGEST_BESIDE_STEPS * left / beside)
+    epoch_s = (left - shrink * beside) / epochs
+    for saved in saves:
+        for phase, length in (
+            ("step", epoch_s),
+            ("evaluation", shrink * profile.evaluation_s),
+            ("checkpoint", shrink * profile.checkpoint_s * saved),
+        ):
+            now += length
+            plan.append((phase, now))
+    return [*plan, ("ending", np.inf)]
 
 
 def activity(
@@ -192,9 +206,10 @@ def activity(
 
 def phase_shares(plan: list[tuple[str, float]], times: Signal) -> dict[str, Signal]:
     """Share of each sample's time in each phase of a schedule, from its exact boundaries."""
-    ends = np.array([end for _, end in plan])
-    lengths = np.diff(ends, prepend=-3600.0)
-    edges = np.concatenate([[-3600.0], ends])
+    latest = float(times[-1]) + 1
+    ends = np.array([min(end, latest) for _, end in plan])
+    lengths = np.diff(ends, prepend=-_BEFORE_S)
+    edges = np.concatenate([[-_BEFORE_S], ends])
     moments = np.concatenate([[2 * times[0] - times[1]], times])
     shares = {}
     for phase in PHASES:

@@ -12,6 +12,9 @@ from infrascope_core.simulate.scene import Scene
 
 _FLUSH_S = 5.0
 """Dirty pages wait about this long before they are written (vm.dirty_writeback_centisecs)."""
+_PULSE_SHARE = 0.1
+_STEADY_MB_S = 50
+"""About this flow keeps the flusher busy between its wake-ups."""
 _HUGE_PAGE_KB = 2**20
 
 
@@ -39,9 +42,20 @@ def disk(scene: Scene) -> Disk:
     logs = 0.25 * (scene.slots("log", 1.0) < 0.3) + 45 * (scene.slots("journal", 0.5) < 0.03)
     saving = 1e6 * (checkpoint + logs + 0.05)
     reading = reading + 0.55 * capacity * scene.wrong.foreign_io
-    writing = lag(saving, _FLUSH_S, scene.dt, 0.0) + 0.3 * capacity * scene.wrong.foreign_io
+    writing = _flushed(scene, lag(saving, _FLUSH_S, scene.dt, 0.0)) + 0.3 * capacity * scene.wrong.foreign_io
     fits = np.minimum(1, capacity / np.maximum(reading + writing, 1))
     return Disk(reading * fits, writing * fits, saving, (reading + writing) * fits / capacity)
+
+
+def _flushed(scene: Scene, flow: Signal) -> Signal:
+    """What the flusher writes of a flow of dirty pages: little in pulses, one per wake-up; much all the time."""
+    moments = np.arange(scene.samples) * scene.dt / _FLUSH_S + scene.draws.stream("flusher").random()
+    if scene.dt > _PULSE_SHARE * _FLUSH_S:
+        return flow
+    pulses = (moments % 1 < _PULSE_SHARE) / _PULSE_SHARE
+    steady = flow / (flow + 1e6 * _STEADY_MB_S)
+    written: Signal = flow * (steady + (1 - steady) * pulses)
+    return written
 
 
 def memory_kb(scene: Scene, traffic: Disk) -> dict[str, Signal]:

@@ -83,12 +83,11 @@ def simulate_job(job: Job) -> tuple[Signal, list[Readings]]:
     missing among them is always zero.
     """
     course = Draws(("job", job.seed, job.platform, job.workload, job.phase))
-    asked = profile(job.platform, job.model, job.task, job.dataset, job.phase).shifted(
-        course.stream("run"), _RUN_SPREAD
-    )
+    usual = profile(job.platform, job.model, job.task, job.dataset, job.phase)
+    asked = usual.shifted(course.stream("run"), _RUN_SPREAD)
     times = _times(job, course)
     grid = np.concatenate([[-job.interval_s], times])  # one sample more in front, for differences
-    phases = phase_shares(schedule(asked, job.duration_s), grid)
+    phases = phase_shares(schedule(asked, usual, job.duration_s), grid)
     wrong = [disturb(job, host, grid) for host in range(job.hosts)]
     delays = [_delay(job, asked, phases, state) for state in wrong]
     readings = []

@@ -17,7 +17,7 @@ ASKED = profile("gpu", "BERTLARGE", "TextClassification", "default", "train")
 
 def course(*faults, host=0, hosts=1):
     job = Job("gpu", "BERTLARGE", hosts=hosts, faults=faults)
-    phases = phase_shares(schedule(ASKED, job.duration_s), TIMES)
+    phases = phase_shares(schedule(ASKED, ASKED, job.duration_s), TIMES)
     delays = [delay(disturb(job, h, TIMES), ASKED, np.ones(len(TIMES))) for h in range(hosts)]
     return activity(ASKED, phases, delays, host, dt=0.1, draws=Draws(("test",)))
 
@@ -37,8 +37,17 @@ def test_a_sample_across_a_boundary_belongs_to_both_phases():
 
 
 def test_a_short_run_has_short_preparations():
-    phases = dict(schedule(ASKED, 20.0))
+    phases = dict(schedule(ASKED, ASKED, 20.0))
     assert phases["warmup"] < 0.35 * 20
+
+
+def test_a_run_is_whole_epochs_and_ends_with_a_checkpoint():
+    plan = [(phase, end) for phase, end in schedule(ASKED, ASKED, 300.0) if end < np.inf]
+    lengths = np.diff([end for _, end in plan], prepend=0)
+    assert [phase for phase, _ in plan] == ["startup", "loading", "warmup"] + ["step", "evaluation", "checkpoint"] * 3
+    steps = lengths[3::3]
+    np.testing.assert_allclose(steps, steps[0])
+    np.testing.assert_allclose(lengths[5::3], [0, ASKED.checkpoint_s, ASKED.checkpoint_s])
 
 
 def test_within_the_steps_all_time_is_fetching_computing_or_exchanging():

@@ -63,7 +63,7 @@ EFFECTS = [
     ("gpu", "numa_misplacement", "Perf:Mem_trans_retired_load_latency_gt_256[count]", np.mean, UP, 1.4),
     ("cpu", "numa_misplacement", "Perf:IPC[-]", np.mean, DOWN, 0.9),
     ("cpu", "numa_misplacement", "Perf:CacheUtilization[-]", np.mean, UP, 1.2),
-    ("gpu", "single_queue_pair", "Turbostat:Busy%.-[%]", np.mean, UP, 1.1),
+    ("gpu", "single_queue_pair", "Turbostat:Busy%.-[%]", np.mean, UP, 1.07),
     ("gpu", "single_queue_pair", "NetworkInterStat_diff:rx_bytes.ib0[Bytes]", roughness, UP, 1.2),
     ("gpu", "single_queue_pair", "NetworkInterStat_diff:NetworkUtilization.ib0[%]", roughness, UP, 1.2),
     ("gpu", "single_queue_pair", "GPU: power.draw.0[W]", np.mean, DOWN, 0.97),

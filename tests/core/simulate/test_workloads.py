@@ -74,7 +74,7 @@ def test_typical_values_lie_near_those_of_the_data_set():
     """FORMAT, "Typical values": the 0.33 and 0.67 quantiles of a mixed set; a made-up mix comes near, not equal."""
     assert quantiles("gpu", "GPU: utilization.gpu.0[%]").tolist() == [100, 100]
     low, high = quantiles("gpu", "GPU: power.draw.0[W]")
-    assert 120 < low < 190 < high < 240
+    assert 120 < low < high < 240
     low, high = quantiles("gpu", "GPU: temperature.gpu.0[C]")
     assert 50 < low < high < 75
     low, high = quantiles("gpu", "Turbostat:Busy%.-[%]")
