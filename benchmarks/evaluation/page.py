@@ -258,6 +258,14 @@ def _remarks(result: Evaluation) -> Iterable[str]:
         yield from (f"{name}: {note}" for note in judgement.notes)
         yield from (f"{name}: {path.name} {said}" for path, said in judgement.problems)
     yield from result.unjudged.values()
+    hours = {name: judgement.runs["healthy_hours"].sum() for name, judgement in result.judgements.items()}
+    longest = max(hours, key=lambda name: hours[name])
+    if len(hours) > 1 and hours[longest] > sum(hours.values()) / 2:
+        share = hours[longest] / sum(hours.values())
+        yield (
+            f"Over all data sets, {share:.0%} of the healthy hours are {longest}'s: look at false episodes per hour "
+            "set by set, and at delays likewise."
+        )
 
 
 def _settings(result: Evaluation) -> str:

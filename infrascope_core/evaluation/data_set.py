@@ -31,7 +31,7 @@ class Reference(_Described):
     """Who is the reference: at most one of these; by default the earlier half of each workload's healthy runs."""
 
     paths: tuple[Path, ...] = ()
-    """Files and folders of their own, judged runs not among them."""
+    """Files and folders; runs there are not judged, and healthy unless their labels hold faults."""
     phase: str | None = None
     """The healthy runs of this phase stand for the other phases of their workload."""
 
@@ -184,7 +184,9 @@ def divide(data_set: DataSet, links: Path) -> tuple[Split, list[tuple[Path, str]
     """
     runs, problems = find_labelled(data_set.paths)
     if data_set.reference.paths:
-        reference, more = find_labelled(data_set.reference.paths)
+        reference, more = find_labelled(data_set.reference.paths, named_healthy=True)
+        named = {run.path for run in reference}
+        problems = [(path, said) for path, said in problems if path not in named]
         return split_by_reference(runs, reference), list(dict.fromkeys(problems + more))
     if data_set.reference.phase:
         return split_by_phase(runs, data_set.reference.phase, links), problems

@@ -33,7 +33,7 @@ class LabelledRun:
         First folder on the way from the one that was asked for to the file, "" at its top: results are given for
         each part.
     healthy : bool
-        The label file has a header and no rows.
+        The label file has a header and no rows; or there is none, and the run was named as healthy.
     """
 
     path: Path
@@ -67,8 +67,17 @@ class Split:
     notes: tuple[str, ...]
 
 
-def find_labelled(paths: Iterable[Path]) -> tuple[list[LabelledRun], list[tuple[Path, str]]]:
+def find_labelled(
+    paths: Iterable[Path], *, named_healthy: bool = False
+) -> tuple[list[LabelledRun], list[tuple[Path, str]]]:
     """Find run files with labels.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Files, and folders that are searched.
+    named_healthy : bool
+        Runs without a label file are healthy, because who names them says so.
 
     Returns
     -------
@@ -89,7 +98,7 @@ def find_labelled(paths: Iterable[Path]) -> tuple[list[LabelledRun], list[tuple[
         for key, files in find_run_files([root]).items():
             for path in files:
                 try:
-                    run = _labelled(path, root)
+                    run = _labelled(path, root, named_healthy)
                 except RunFileError as error:
                     problems.append((error.path, error.fault))
                     continue
@@ -100,15 +109,16 @@ def find_labelled(paths: Iterable[Path]) -> tuple[list[LabelledRun], list[tuple[
     return [found[key][0] for key in sorted(found)], problems
 
 
-def _labelled(path: Path, root: Path) -> LabelledRun:
+def _labelled(path: Path, root: Path, named_healthy: bool) -> LabelledRun:
     name = parse_run_name(path)
     labels = labels_path(path)
-    if not labels.exists():
+    if not labels.exists() and not named_healthy:
         raise RunFileError(
             path, f"has no labels; expected {labels.name} beside it, with a header alone if the run is healthy"
         )
     folders = path.relative_to(root.absolute()).parts[:-1] if root.is_dir() else ()
-    return LabelledRun(path, name, folders[0] if folders else "", read_labels(labels, name.run_key).is_empty())
+    healthy = not labels.exists() or read_labels(labels, name.run_key).is_empty()
+    return LabelledRun(path, name, folders[0] if folders else "", healthy)
 
 
 def split_healthy(runs: Sequence[LabelledRun]) -> Split:

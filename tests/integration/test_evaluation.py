@@ -132,6 +132,6 @@ def test_the_page_is_the_same_each_time(tmp_path):
     for name in ("once", "twice"):
         assert main(["--only", "sample", "--docs", str(tmp_path / name)]) == 0
     files = sorted(path.relative_to(tmp_path / "once") for path in (tmp_path / "once").rglob("*.*"))
-    assert [str(file) for file in files] == ["evaluation.md", "evaluation/average_precision.svg"]
+    assert [str(file) for file in files] == ["evaluation/average_precision.svg", "evaluation.md"]
     for file in files:
         assert (tmp_path / "once" / file).read_bytes() == (tmp_path / "twice" / file).read_bytes()

@@ -61,6 +61,12 @@ def test_a_reference_folder_within_the_judged_one_is_not_judged(tmp_path):
     assert {run.part for run in split.judged} == {"low", "reference"}
 
 
+def test_a_run_that_is_named_as_reference_needs_no_labels(tmp_path):
+    key = put(tmp_path, 1)
+    drop_labels(tmp_path, key)
+    assert [run.healthy for run in find_labelled([tmp_path], named_healthy=True)[0]] == [True]
+
+
 def test_another_phase_is_presented_under_the_judged_one(tmp_path):
     put(tmp_path, 1, phase="train")
     judged = put(tmp_path, 2, True, phase="infer")
