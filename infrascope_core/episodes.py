@@ -143,6 +143,7 @@ def _extent(windows: pl.DataFrame, window_length: timedelta) -> pl.DataFrame:
             windows=pl.len(),
             peak_window=pl.col("window").sort_by("weight", "window", descending=[True, False], nulls_last=True).first(),
             peak_ts=pl.col("start_ts").sort_by("weight", "window", descending=[True, False], nulls_last=True).first(),
+            total_surprisal=pl.col("weight").sum(),
             surprisal=pl.col("surprisal").max(),
             severity=pl.col("severity").max(),
             detectors=pl.col("flagged_by").explode(empty_as_null=False, keep_nulls=False).unique(),

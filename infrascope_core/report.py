@@ -78,6 +78,7 @@ class EpisodeReport(_Part):
     last_window: int
     peak_window: int
     windows: int
+    total_surprisal: float | None = Field(description="sum over its anomalous windows: episodes rank by it")
     surprisal: float | None = Field(description="-log10 of a normal window's probability; null beyond all numbers")
     severity: float | None
     detectors: list[str]
@@ -365,7 +366,7 @@ def _windows(features: pl.DataFrame) -> int:
 
 
 def _worst_first(episodes: pl.DataFrame) -> pl.DataFrame:
-    order = ["surprisal", "severity", "host", "episode"]
+    order = ["total_surprisal", "severity", "host", "episode"]
     return episodes.sort(order, descending=[True, True, False, False], nulls_last=True)
 
 
@@ -381,6 +382,7 @@ def _episode(row: dict[str, Any]) -> EpisodeReport:
         peak=row["peak_ts"],
         **{name: row[name] for name in ("first_window", "last_window", "peak_window", "windows", "detectors")},
         **{name: row[name] or [] for name in ("onset", "metrics", "claims", "broken_rules")},
+        total_surprisal=_finite(row["total_surprisal"]),
         surprisal=_finite(row["surprisal"]),
         severity=_finite(row["severity"]),
         subsystems=[

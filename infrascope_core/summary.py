@@ -90,7 +90,7 @@ def worst_episodes(pipeline: Pipeline, keys: list[str], limit: int) -> pl.DataFr
     Returns
     -------
     pl.DataFrame
-        Table `anomaly_episodes` and `fault`; by falling surprisal and severity.
+        Table `anomaly_episodes` and `fault`; by falling total surprisal, then severity.
     """
     parts = []
     for key in keys:
@@ -102,7 +102,7 @@ def worst_episodes(pipeline: Pipeline, keys: list[str], limit: int) -> pl.DataFr
 
 
 def _worst_first(episodes: pl.DataFrame) -> pl.DataFrame:
-    order = ["surprisal", "severity", "run_key", "host", "first_window"]
+    order = ["total_surprisal", "severity", "run_key", "host", "first_window"]
     return episodes.sort(order, descending=[True, True, False, False, False], nulls_last=True)
 
 

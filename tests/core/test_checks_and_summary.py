@@ -235,7 +235,7 @@ def test_an_empty_folder_has_no_other_findings(house):
 
 
 def episodes(house: House, run: str, *found: tuple[int, float, float]) -> None:
-    """Episodes as (first window, surprisal, severity); windows start a second apart, an episode lasts three."""
+    """Episodes as (first window, total surprisal, severity); windows start a second apart, an episode lasts three."""
     house.run(run)
     rows = [
         {
@@ -244,7 +244,7 @@ def episodes(house: House, run: str, *found: tuple[int, float, float]) -> None:
             "first_window": window,
             "start_ts": START + timedelta(seconds=window),
             "end_ts": START + timedelta(seconds=window + 3),
-            "surprisal": surprisal,
+            "total_surprisal": surprisal,
             "severity": severity,
         }
         for number, (window, surprisal, severity) in enumerate(found)
@@ -266,7 +266,7 @@ def test_the_worst_come_first_and_no_run_takes_more_than_two(house):
     episodes(house, "r3")
     keys = ["r1", "r2", "r3"]
     worst = worst_episodes(house.pipeline, keys, 10)
-    assert worst.select("run_key", "first_window", "surprisal", "severity").rows() == [
+    assert worst.select("run_key", "first_window", "total_surprisal", "severity").rows() == [
         ("r1", 100, 6.0, 2.0),
         ("r1", 200, 5.0, 5.0),
         ("r2", 0, 5.0, 4.5),

@@ -97,9 +97,9 @@ def test_anomalous_windows_at_most_two_apart_are_one_episode():
         (0, 3, 6, second(3), second(9), 2, 6, [Z, F]),
         (1, 10, 10, second(10), second(13), 1, 10, [M]),
     ]
-    assert found.select("surprisal", "severity", "peak_ts").rows() == [
-        (5.0, 2.5, second(6)),
-        (3.5, 1.75, second(10)),
+    assert found.select("total_surprisal", "surprisal", "severity", "peak_ts").rows() == [
+        (9.0, 5.0, 2.5, second(6)),
+        (3.5, 3.5, 1.75, second(10)),
     ]
 
 

@@ -96,7 +96,7 @@ def reason(window: int, rank: int = 1, **changed) -> dict:
 def episode(number: int = 0, **changed) -> dict:
     values = {
         "episode": number, "start_ts": second(5), "end_ts": second(9), "peak_ts": second(6), "first_window": 5,
-        "last_window": 6, "peak_window": 6, "windows": 2, "surprisal": 5.0, "severity": 2.0,
+        "last_window": 6, "peak_window": 6, "windows": 2, "surprisal": 5.0, "total_surprisal": 9.0, "severity": 2.0,
         "detectors": ["zscore"], "subsystem": "CPU", "subsystems": ["CPU", "Storage"], "shares": [0.6, 0.3],
         "onset": ["Storage", "CPU"], "metrics": ["Turbostat:Busy%.-[%]"], "claims": ["Busy% is less steady."],
         "states_before": ["load_LOW", "util_HIGH"], "states_during": ["load_HIGH", "util_HIGH"],
@@ -141,7 +141,15 @@ def test_a_run_with_an_episode_is_anomalous():
 
 
 def test_the_strongest_episode_speaks_for_the_run():
-    later = episode(1, start_ts=second(15), surprisal=9.0, subsystems=["Storage"], shares=[0.9], headline="Storage.")
+    later = episode(
+        1,
+        start_ts=second(15),
+        surprisal=4.0,
+        total_surprisal=12.0,
+        subsystems=["Storage"],
+        shares=[0.9],
+        headline="Storage.",
+    )
     found = report(**DISTURBED | {"episodes": frame(ANOMALY_EPISODES, episode(), later)})
     assert found.why == "2 of 20 windows are anomalous, in 2 episodes; the strongest from 10:32:15: Storage."
     assert [e.headline for e in found.episodes] == ["Storage.", "Storage, then CPU 1 s later."]
