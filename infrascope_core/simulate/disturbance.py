@@ -26,8 +26,6 @@ _LANES_LEFT = ((0.35, 8), (0.75, 4), (1.0, 1))
 """Up to which intensity the PCIe link, of 16 lanes, keeps how many."""
 LANES = 16
 """Lanes of a healthy link."""
-_HUGE_PAGES_SHARE = 0.6
-"""Share of the host's memory that is set aside at full intensity."""
 _REFRESH_S = ((0.35, 2.0), (0.75, 10.0))
 """Up to which intensity a stuck sensor refreshes, and how often; above, never."""
 
@@ -52,6 +50,8 @@ class Disturbance:
         PCIe lanes of GPU `gpu`; cut of its clock, 0..1.
     neighbour : Signal
         Load of others on each of `hot_cores`, cores.
+    huge_pages : float
+        Share of the memory that the job leaves over, set aside as pages of 1 GiB, 0..1.
     hot_cores : list of int
         Positions among the visible cores that the seed picks.
     held, silent : dict of str to array
@@ -70,7 +70,7 @@ class Disturbance:
     lanes: Signal
     slow_gpu: Signal
     neighbour: Signal
-    huge_pages: int = 0
+    huge_pages: float = 0.0
     gpu: int = 0
     hot_cores: list[int] = field(default_factory=list)
     held: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
@@ -197,7 +197,7 @@ def _irq_imbalance(state: Disturbance, by: _Strike) -> None:
 
 
 def _huge_pages_1g(state: Disturbance, by: _Strike) -> None:
-    state.huge_pages = max(1, round(by.x * _HUGE_PAGES_SHARE * by.job.machine.memory_kb / 2**20))
+    state.huge_pages = by.x
 
 
 def _packet_loss(state: Disturbance, by: _Strike) -> None:

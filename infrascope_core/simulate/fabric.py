@@ -56,7 +56,7 @@ def retransmitted(scene: Scene, fabric: Link) -> Signal:
     bursts = 6.0 * (scene.slots("intrinsic", 1.5) < 1 / 6)
     own = profile.retransmissions_per_s * (0.3 + 0.7 * bursts) * traffic
     volleys = 4.0 * (scene.slots("volleys", 0.3) < 0.25)
-    added = 22 * wrong.loss_percent**0.6 * volleys * (0.25 + traffic) * scene.activity.working
+    added = 18 * wrong.loss_percent**0.6 * volleys * (0.25 + traffic) * scene.activity.working
     choked = 1 - 0.6 * wrong.funnel  # a queue that is full sends less again (section 6: retransmissions flatten)
     return own * choked + added
 

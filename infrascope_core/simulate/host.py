@@ -15,7 +15,7 @@ from infrascope_core.simulate.cores import Cores, cores
 from infrascope_core.simulate.disturbance import Signal
 from infrascope_core.simulate.fabric import Link, churn, connections, links, retransmitted
 from infrascope_core.simulate.gpus import Device, device
-from infrascope_core.simulate.memory import Disk, disk, memory_kb
+from infrascope_core.simulate.memory import Disk, disk, huge_pages, memory_kb
 from infrascope_core.simulate.scene import Scene
 
 
@@ -82,7 +82,7 @@ def host_state(scene: Scene) -> State:
         churn=churn(scene),
         connections=connections(scene),
         devices=[device(scene, index) for index in range(scene.here.gpus)],
-        huge_pages=scene.wrong.huge_pages,
+        huge_pages=huge_pages(scene),
     )
 
 

@@ -58,6 +58,14 @@ def _flushed(scene: Scene, flow: Signal) -> Signal:
     return written
 
 
+def huge_pages(scene: Scene) -> int:
+    """Pages of 1 GiB that are set aside; the job still fits beside them."""
+    if not scene.wrong.huge_pages:
+        return 0
+    spare_kb = 0.9 * scene.here.memory_kb - 1.1e6 * scene.profile.host_memory_gb
+    return max(1, round(scene.wrong.huge_pages * spare_kb / _HUGE_PAGE_KB))
+
+
 def memory_kb(scene: Scene, traffic: Disk) -> dict[str, Signal]:
     """Levels by their name in /proc/meminfo, in kB."""
     profile, act, wrong, dt = scene.profile, scene.activity, scene.wrong, scene.dt
@@ -66,8 +74,8 @@ def memory_kb(scene: Scene, traffic: Disk) -> dict[str, Signal]:
     ramp = lag(1 - 0.8 * scene.phase("startup") - 0.75 * scene.phase("ending"), 3.5, dt, 0.05)
     breathing = 0.0006 * drift(scene.draws.stream("heap"), scene.samples, 2.0, dt)
     held = profile.host_memory_gb * 1e6 * ramp * (1 + breathing * act.working + 0.02 * scene.phase("evaluation"))
-    anon = np.minimum(base + held + wrong.leak_kb, 0.93 * total)
-    huge = float(wrong.huge_pages * _HUGE_PAGE_KB)
+    huge = float(huge_pages(scene) * _HUGE_PAGE_KB)
+    anon = np.minimum(base + held + wrong.leak_kb, 0.95 * total - huge)
     read = np.minimum(np.cumsum(traffic.reading) * dt / 1e3, 1e3 * profile.dataset_mb)
     cache = 0.03 * total + read + 0.2 * np.cumsum(traffic.saving) * dt / 1e3
     cache = np.minimum(cache, 0.9 * np.maximum(0.985 * total - anon - huge, 1e5))
