@@ -254,7 +254,8 @@ def run_report(
     elif verdict == "normal":
         why = f"None of {_count(judged.height, 'window')} is anomalous"
         if flagged.height:
-            why += f"; a detector flags {flagged.height}, as it flags some of every healthy run"
+            share = f"{flagged.height} ({flagged.height / judged.height:.0%})"
+            why += f"; detectors flag {share}, too few or too weakly for an alarm"
         if deviations:
             why += f", but the host departs from the others of its job in {_count(len(deviations), 'metric')}"
         why += "."
@@ -434,7 +435,9 @@ def _table(rows: pl.DataFrame, reasons: pl.DataFrame, settings: ReportSettings) 
     table = []
     for row in rows.sort("start_ts", *WINDOW).iter_rows(named=True):
         why = of_window.get((row["run_key"], row["host"], row["window"]), ANOMALY_REASONS.empty())
-        first = why.row(0, named=True) if why.height else {"subsystem": None, "claim": None}
+        # the subsystem of most evidence; of one metric among many, the first reason may be of another
+        blamed = why.sort("subsystem_share", "rank", descending=[True, False], nulls_last=True)
+        first = blamed.row(0, named=True) if why.height else {"subsystem": None, "claim": None}
         named = why.head(settings.reasons).select("metric", "feature").iter_rows(named=True)
         table.append(
             WindowRow(

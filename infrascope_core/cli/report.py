@@ -35,13 +35,32 @@ def report(
             reports = [json.loads(text) for text in texts]
             typer.echo(json.dumps(reports if every else reports[0], sort_keys=True, indent=1))
         elif sys.stdout.isatty():
-            from rich.markdown import Markdown  # noqa: PLC0415 - for a fast `--help`
-
-            console = Console(highlight=False)
-            for text in texts:
-                console.print(Markdown(text, hyperlinks=False))
+            _lay_out(texts)
         else:
             typer.echo("\n---\n\n".join(texts), nl=False)
+
+
+def _lay_out(texts: list[str]) -> None:
+    """Print markdown as a terminal shows it."""
+    from rich.console import ConsoleOptions, RenderResult  # noqa: PLC0415 - for a fast `--help`
+    from rich.markdown import Markdown, TableElement  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    class Whole(TableElement):
+        """A table that breaks long names instead of cutting them off."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for part in super().__rich_console__(console, options):
+                for column in part.columns if isinstance(part, Table) else ():
+                    column.overflow = "fold"
+                yield part
+
+    class Report(Markdown):
+        elements = {**Markdown.elements, "table_open": Whole}  # noqa: RUF012 - rich's own way
+
+    console = Console(highlight=False)
+    for text in texts:
+        console.print(Report(text, hyperlinks=False))
 
 
 def _chosen(pipeline: Pipeline, run_key: str | None, every: bool) -> list[str]:

@@ -159,7 +159,7 @@ def test_the_strongest_episode_speaks_for_the_run():
 def test_a_healthy_run_is_normal_although_some_windows_stand_out():
     found = report(scores=scores(flagged=(3,)))
     assert (found.verdict, found.next_step) == ("normal", "Nothing to do.")
-    assert found.why == ("None of 20 windows is anomalous; a detector flags 1, as it flags some of every healthy run.")
+    assert found.why == ("None of 20 windows is anomalous; detectors flag 1 (5%), too few or too weakly for an alarm.")
     assert found.limits == []
 
 
@@ -334,7 +334,7 @@ def test_the_text_of_a_disturbed_run():
         "| Window (ID / Timestamp) | Method(s) | Subsystem | Main reasons (Metric–Feature) | Claim |",
         "|---|---|---|---|---|",
         "| 5 / 10:32:05 | Z, MAHA | CPU | Turbostat:Busy%.-\\[%\\]–variance | Busy% is less steady. |",
-        "| 6 / 10:32:06 | Z, MAHA | CPU | Turbostat:Busy%.-\\[%\\]–variance<br>IRQ–mean | Busy% is less steady. |",
+        "| 6 / 10:32:06 | Z, MAHA | CPU | Turbostat:Busy%.-\\[%\\]–variance; IRQ–mean | Busy% is less steady. |",
     ]
 
 
@@ -343,6 +343,17 @@ def test_the_table_holds_the_most_surprising_windows_in_time():
     assert [row.window for row in found.table] == [3, 4, 9]
     assert found.table_left_out == 1
     assert "1 more, of smaller surprisal," in as_markdown(found)
+
+
+def test_a_window_is_blamed_on_the_subsystem_of_most_evidence():
+    reasons = [
+        reason(5, 1, subsystem="Network", metric="n", claim="n is odd", subsystem_share=0.3),
+        reason(5, 2, subsystem="Memory", metric="a", claim="a is high", subsystem_share=0.6),
+        reason(5, 3, subsystem="Memory", metric="b", claim="b is high", subsystem_share=0.6),
+    ]
+    (row,) = report(scores=scores(anomalous=(5,)), reasons=frame(ANOMALY_REASONS, *reasons)).table
+    assert (row.subsystem, row.claim) == ("Memory", "a is high")
+    assert [r.metric for r in row.reasons] == ["n", "a", "b"]
 
 
 def test_a_healthy_runs_text_is_short():
