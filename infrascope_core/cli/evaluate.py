@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,13 +17,12 @@ from rich.text import Text
 
 from infrascope_core.cli.console import DebugOption, frame_table, one_sentence, printable
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.pipeline import OnProduct, Pipeline
+from infrascope_core.pipeline import OnProduct
 from infrascope_core.settings import load_settings
 
 if TYPE_CHECKING:
     from infrascope_core.evaluation.data_set import DataSet, Evaluation
-
-Materialize = Callable[[Pipeline, bool, OnProduct], None]
+    from infrascope_core.evaluation.judgement import Materialize
 
 
 def add_evaluate(app: typer.Typer, materialize: Materialize) -> None:

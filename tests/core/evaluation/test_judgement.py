@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,12 +12,13 @@ import polars as pl
 import pytest
 
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.evaluation.data_set import DataSet, evaluate
 from infrascope_core.evaluation.judged_run import ANY_FAULT
 from infrascope_core.evaluation.judgement import METHODS, compare, judge
 from infrascope_core.evaluation.split import find_labelled, split_healthy
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.settings import Settings
-from infrascope_core.tables import ANOMALY_EPISODES, ANOMALY_SCORES, FAULTS, RUN_FILES, WINDOW_FEATURES
+from infrascope_core.tables import ANOMALY_EPISODES, ANOMALY_SCORES, BASELINES, FAULTS, RUN_FILES, WINDOW_FEATURES
 
 START = datetime(2026, 11, 1, 10, 0, 0)
 SAMPLES = 60
@@ -253,3 +256,28 @@ def test_rejected_runs_are_told_of_references_included(folder):
     judged = folder.compared()
     assert judged.runs.is_empty()
     assert [said for _, said in judged.problems] == ["is rejected: empty", "is rejected: empty"]
+
+
+def test_a_data_set_that_cannot_be_judged_is_told_of_beside_one_that_can(tmp_path):
+    """The whole way, with products that were prepared instead of made."""
+    folder = Folder(tmp_path)
+    folder.add(1, [])
+    key = folder.add(2, [LEAK])
+    folder.score(key, {5: 2.0, 6: 3.0})
+    folder.episodes(key, (15, 21, 3.0, "Memory", [METRICS[1]]))
+    fitted = dict.fromkeys(BASELINES.schema.names()) | {"platform": "cpu", "version": "fitted"}
+    folder.lake.write(pl.DataFrame([fitted], schema=BASELINES.schema), "baselines")
+    (tmp_path / "nothing").mkdir()
+    sets = [DataSet(name="good", paths=(folder.runs,)), DataSet(name="empty", paths=(tmp_path / "nothing",))]
+
+    def materialize(pipeline, refit, on_product):
+        shutil.copytree(folder.lake.root, pipeline.lake.root, dirs_exist_ok=True)
+
+    result = evaluate(sets, tmp_path / "evaluation", SETTINGS, materialize)
+    assert list(result.judgements) == ["good"]
+    assert result.unjudged["empty"].startswith("empty: no run can be judged")
+    recall = result.figures.filter((pl.col("figure") == "event_recall") & pl.col("fault").is_null())
+    assert recall["value"].to_list() == [1.0] * recall.height
+    content = json.loads(result.as_json())
+    assert [run["run_key"] for run in content["data_sets"]["good"]["runs"]] == [key]
+    assert content["data_sets"]["good"]["reference"] == ["train_MLPforTask_Digits_2026-11-01T10-01-00_h1"]
