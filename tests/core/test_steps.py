@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from infrascope_core.cli.report import report
+from infrascope_core.cli.report import _lay_out, report
 from infrascope_core.mining import rules_of
 from infrascope_core.pipeline import Pipeline
 from infrascope_core.steps import is_current, make, report_files
@@ -141,6 +141,12 @@ def test_the_command_brings_back_a_deleted_text(pipeline):
     report_files(pipeline, KEY)[0].unlink()
     assert call(pipeline, KEY).stdout == said
     assert report_files(pipeline, KEY)[0].is_file()
+
+
+def test_a_terminal_shows_names_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    _lay_out([f"| metric |\n|---|\n| {'x' * 100} |\n"])
+    assert capsys.readouterr().out.count("x") == 100
 
 
 @pytest.mark.parametrize(
