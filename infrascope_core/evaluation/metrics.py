@@ -75,7 +75,8 @@ def range_auc_pr(score: ArrayLike, label: ArrayLike, buffer: int, series: ArrayL
     and P = (number of faulty windows + sum of w) / 2, the windows above a threshold have the precision (sum of
     their w) / (their number), and the recall min(sum of their w / P, 1) times the share of faults, buffers
     included, that hold any of them. The area is the sum of recall steps times precision, over every threshold that
-    occurs (the authors' code samples 250 of them).
+    occurs. The authors' code samples 250 thresholds; it sums steps too, where the paper (equation 11) has trapezoids:
+    precision must not be interpolated linearly (Davis and Goadrich, ICML 2006).
 
     Parameters
     ----------

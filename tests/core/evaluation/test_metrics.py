@@ -39,7 +39,8 @@ def segments_of(values: list[float], series: list[int]) -> list[tuple[int, int]]
 
 
 def literal_range_auc_pr(score: list[float], label: list[bool], buffer: int, series: list[int]) -> float:
-    """The definition of Paparrizos et al. (VLDB 2022), word for word, one threshold and one window at a time."""
+    """The definition of Paparrizos et al. (VLDB 2022), with steps for trapezoids as in the authors' own code, word for
+    word: one threshold, one fault and one window at a time."""
     weight = [float(y) for y in label]
     for start, end in segments_of(weight, series):
         for i in range(len(label)):
