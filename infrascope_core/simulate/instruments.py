@@ -378,7 +378,7 @@ def _sockets(scene: Scene, state: State) -> Readings:
     draws, host = scene.draws, scene.of_host("sockets")
     torn = draws.stream("churn").integers(0, 25, scene.samples) * (draws.stream("churning").random(scene.samples) < 0.3)
     short = draws.stream("short").random(scene.samples) < 0.03
-    tcp = np.rint(state.connections - state.churn * torn) + short
+    tcp = np.maximum(np.rint(state.connections - state.churn * torn), 2) + short
     udp, raw = float(host.integers(9, 15)), float(scene.here.gpus > 0)
     unix = np.rint(260 + host.integers(0, 90) + 0.4 * state.connections)
     local = np.rint(0.4 * tcp)

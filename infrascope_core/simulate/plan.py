@@ -190,8 +190,8 @@ class Job:
             raise SimulationError(f"the platform {self.platform!r} is neither gpu nor cpu")
         if self.phase not in ("train", "infer"):
             raise SimulationError(f"the phase {self.phase!r} is neither train nor infer")
-        if not 0.001 <= self.interval_s <= 3600:
-            raise SimulationError(f"an interval of {self.interval_s:g} s is out of the range from 0.001 s to 3600 s")
+        if not 0.01 <= self.interval_s <= 3600:
+            raise SimulationError(f"an interval of {self.interval_s:g} s is out of the range from 0.01 s to 3600 s")
         if not self.samples_exactly >= 3:
             raise SimulationError(
                 f"{self.minutes:g} minutes at {self.interval_s:g} s hold fewer than the 3 samples that a run needs"

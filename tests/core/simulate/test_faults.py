@@ -140,11 +140,11 @@ def test_more_intensity_is_more_effect(platform, fault):
     assert effect[-1] > effect[0]
 
 
-@pytest.mark.parametrize("fault", [name for name, kind in FAULTS.items() if not kind.whole_run])
-@pytest.mark.parametrize("platform", ["gpu", "cpu"])
+@pytest.mark.parametrize(
+    ("platform", "fault"),
+    [(platform, kind.name) for kind in FAULTS.values() if not kind.whole_run for platform in kind.platforms],
+)
 def test_before_a_fault_nothing_is_wrong_and_after_it_little(platform, fault):
-    if platform not in FAULTS[fault].platforms:
-        pytest.skip("only GPU hosts can have it")
     with_fault, healthy = readings(platform, fault), readings(platform)
     for metric, values in healthy.items():
         np.testing.assert_array_equal(with_fault[metric][BEFORE], values[BEFORE], err_msg=metric)
