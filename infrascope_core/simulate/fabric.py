@@ -43,7 +43,10 @@ def links(scene: Scene) -> dict[str, Link]:
         talk = chatter * (scene.draws.stream("rare").random(scene.samples) < often) / often
         return {here.fabric: Link(flow + talk, flow * skew + 0.7 * talk)}
     files = 1 + 6 * scene.phase("startup") + 20 * scene.phase("loading")
-    return {here.interfaces[0]: Link(chatter * files, 0.35 * chatter), here.fabric: Link(flow, flow * skew)}
+    return {
+        here.interfaces[0]: Link(chatter * files, 0.35 * chatter * files**0.6),
+        here.fabric: Link(flow, flow * skew),
+    }
 
 
 def retransmitted(scene: Scene, fabric: Link) -> Signal:

@@ -27,8 +27,8 @@ class Pipeline:
     ----------
     ipc : Signal
         Instructions per cycle.
-    stall, miss : Signal
-        Share of the cycles that wait behind L3; share of the cache references that miss.
+    stall, miss, branch_miss : Signal
+        Share of the cycles that wait behind L3; of the cache references that miss; of the branches that do.
     latency : Signal
         Slow loads, in multiples of the usual.
     """
@@ -36,6 +36,7 @@ class Pipeline:
     ipc: Signal
     stall: Signal
     miss: Signal
+    branch_miss: Signal
     latency: Signal
 
 
@@ -94,9 +95,13 @@ def _pipeline(scene: Scene, traffic: Disk) -> Pipeline:
     ipc = profile.ipc * mix * (1 + 0.06 * (act.sync - act.input)) * scene.wander("ipc", 0.012, 6.0)
     rough = scene.wander("stall", 0.05, 3.0)
     stall = profile.stall_share * rough * (1 + 0.35 * act.input - 0.2 * act.sync)
+    # an interpreter that imports and reads files branches and misses more than loops over tensors
+    interpreted = scene.phase("startup") + 0.5 * scene.phase("loading") + 0.3 * scene.phase("checkpoint")
+    cold = 1 + 0.4 * interpreted + 0.12 * act.input - 0.06 * act.sync - 0.05 * scene.phase("evaluation")
     return Pipeline(
         ipc=ipc * (1 - 0.5 * remote) * (1 - 0.9 * others) * (1 - 0.05 * traffic.load),
         stall=np.minimum(stall * (1 + 2.6 * remote + 2.2 * others), 0.85),
-        miss=np.minimum(profile.miss_share * (1 + 0.7 * remote + 2.5 * others) * rough**0.4, 0.95),
+        miss=np.minimum(profile.miss_share * cold * (1 + 0.7 * remote + 2.5 * others) * rough**0.4, 0.95),
+        branch_miss=profile.branch_miss_share * (1 + 0.9 * interpreted + 0.1 * act.input),
         latency=rough * (1 + 4.0 * remote + 0.5 * others),
     )

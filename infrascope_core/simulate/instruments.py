@@ -72,7 +72,7 @@ def _perf(scene: Scene, state: State) -> Readings:
     cycles = np.rint(1e6 * megacycles * grain("cycles", 0.006))
     instructions = np.rint(cycles * flow.ipc * grain("ipc", 0.012))
     branches = np.rint(instructions * 0.17 * grain("branches", 0.004))
-    misses = np.rint(branches * scene.profile.branch_miss_share * grain("branch misses", 0.03))
+    misses = np.rint(branches * flow.branch_miss * grain("branch misses", 0.03))
     references = np.rint(instructions * 0.021 * grain("references", 0.02) * (1 + 0.5 * (flow.stall - 0.08)))
     cache_misses = np.rint(references * np.minimum(flow.miss * grain("misses", 0.02), 1))
     readings: Readings = {
@@ -154,7 +154,6 @@ def _by_core(here: Machine, metric: str, values: Matrix, mean: npt.NDArray[np.fl
 
 def _turbostat_common(scene: Scene, state: State) -> Readings:
     here, cores = scene.here, state.cores
-    tsc = here.tsc_mhz + 0.6 * scene.draws.stream("tsc").standard_normal(scene.samples)
     expected = cores.interrupts * scene.dt
     noise = scene.draws.stream("irq").standard_normal(expected.shape, dtype=np.float32)
     interrupts = np.maximum(np.rint(expected + np.sqrt(expected) * noise), 0)
@@ -163,7 +162,7 @@ def _turbostat_common(scene: Scene, state: State) -> Readings:
         **_by_core(here, "Avg_MHz[MHz]", average),
         **_by_core(here, "Busy%[%]", 100 * cores.busy),
         **_by_core(here, "Bzy_MHz[MHz]", cores.mhz, average.sum(axis=0) / cores.busy.sum(axis=0)),
-        **{f"Turbostat:TSC_MHz.{core}[MHz]": tsc for core in (*here.visible, "-")},
+        **{f"Turbostat:TSC_MHz.{core}[MHz]": float(here.tsc_mhz) for core in (*here.visible, "-")},
         **_by_core(here, "IRQ[count]", interrupts, interrupts.sum(axis=0)),
     }
 
@@ -216,7 +215,7 @@ def _turbostat_cpu_host(scene: Scene, state: State) -> Readings:
     )
     c1 = np.rint(np.maximum(into_c1, 0))
     c2 = np.rint(np.maximum(0.95 * wakeups - into_c1, 0) * 0.5)
-    polls = np.floor(0.012 * wakeups + scene.draws.stream("polls").random(shape, dtype=np.float32))
+    polls = np.floor(0.035 * idle * wakeups + scene.draws.stream("polls").random(shape, dtype=np.float32))
     ipc = single(state.pipeline.ipc) * (
         1 + 0.05 * scene.draws.stream("core ipc").standard_normal(shape, dtype=np.float32)
     )
