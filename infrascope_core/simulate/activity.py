@@ -26,6 +26,8 @@ _LONGEST_BESIDE_STEPS = 0.4
 """Evaluations and checkpoints take at most this share of what is left; in a shorter run they are shorter."""
 _STEPPING_SHARE = 0.85
 """Share of a run that epochs take, for their number."""
+FUNNEL_DELAY = 1.9
+"""A single queue lengthens the exchange by this multiple of itself."""
 GPU_SYNC_LOAD = 0.42
 """A GPU that exchanges or waits draws this share of the power of one that computes."""
 _EVALUATION_PERIOD = 0.4
@@ -128,7 +130,7 @@ def delay(state: Disturbance, profile: Profile, clock: Signal) -> Delay:
         compute=compute_share
         * (0.14 * state.remote + (1 / clock - 1) + (1 / (1 - state.cpu_throttle) - 1) * 0.8 + 0.10 * state.neighbour),
         lagging=compute_share * (1 / (1 - state.slow_gpu) - 1),
-        sync=profile.sync_share * (1.9 * state.funnel + 0.35 * state.irq_focus + 0.25 * state.remote)
+        sync=profile.sync_share * (FUNNEL_DELAY * state.funnel + 0.35 * state.irq_focus + 0.25 * state.remote)
         + (profile.sync_share + 0.05) * retried,
         hang=state.gpu_hang,
     )

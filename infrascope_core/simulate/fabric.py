@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from infrascope_core.simulate.activity import drift
+from infrascope_core.simulate.activity import FUNNEL_DELAY, drift
 from infrascope_core.simulate.disturbance import Signal
 from infrascope_core.simulate.scene import Scene
 
@@ -25,13 +25,13 @@ class Link:
 def links(scene: Scene) -> dict[str, Link]:
     """Traffic by interface: the job's exchanges on the fabric, files and chatter on the management link.
 
-    A single queue pair sends nothing for a while and then all at once; loss makes the flow jitter.
+    A single queue pair sends at the full rate or not at all, a share of the time each; loss makes the flow jitter.
     """
     here, profile, act, wrong = scene.here, scene.profile, scene.activity, scene.wrong
     spread = 0.06 + 0.45 * np.minimum(wrong.loss_percent, 1) ** 0.5
     wave = np.exp(spread * scene.draws.stream("fabric").standard_normal(scene.samples) - spread**2 / 2)
-    comb = 2 * (scene.slots("queue", 0.25) < 0.5)
-    wave = wave * (1 - wrong.funnel + wrong.funnel * comb) / (1 + 0.05 * wrong.loss_percent)
+    open_share = 1 / (1 + FUNNEL_DELAY * wrong.funnel)
+    wave = wave * (scene.slots("queue", 0.25) <= open_share) / open_share / (1 + 0.05 * wrong.loss_percent)
     flow = 1e6 * wave * (profile.sync_mb_s * act.exchange + profile.steady_mb_s * act.compute)
     if here.gpus:  # weights come from the other host
         flow = flow + 0.4e6 * profile.sync_mb_s * scene.phase("loading")

@@ -19,12 +19,12 @@ BEFORE, AFTER = slice(300, 515), slice(950, 1040)
 
 
 @lru_cache
-def readings(platform, fault=None, intensity=0.5, seed=5):
+def readings(platform, fault=None, intensity=0.5, model="DEEPSEEK", phase="train"):
     faults = ()
     if fault:
         span = (0.0, None) if FAULTS[fault].whole_run else (START_S, END_S)
         faults = (Fault(fault, intensity, *span),)
-    job = Job(platform, "DEEPSEEK", minutes=2, seed=seed, faults=faults)
+    job = Job(platform, model, phase=phase, minutes=2, seed=5, faults=faults)
     times, (host,) = simulate_job(job)
     return {c.metric: np.broadcast_to(host.get(c.metric, 0.0), times.shape) for c in columns(platform)}
 
@@ -113,8 +113,8 @@ EFFECTS = [
 """Platform, fault, metric, statistic, direction, and the least ratio to the healthy twin at middle intensity."""
 
 
-def metric_of(platform, template):
-    job = Job(platform, "DEEPSEEK", minutes=2, seed=5)
+def metric_of(platform, template, model="DEEPSEEK"):
+    job = Job(platform, model, minutes=2, seed=5)
     gpu, cores = picks(job, 0)
     stands = {f"core{i}": job.machine.visible[core] for i, core in enumerate(cores)}
     return template.format(gpu=gpu, peer=1 - gpu, **stands)
@@ -126,6 +126,15 @@ def test_a_fault_moves_its_metrics_the_documented_way(effect, intensity):
     platform, fault, template, of, direction, ratio = effect
     found, healthy = moved(platform, fault, intensity, metric_of(platform, template), of)
     assert direction * (found - ratio * healthy) > 0
+
+
+@pytest.mark.parametrize(("model", "phase"), [("Resnet18", "train"), ("Unheard", "infer")])
+@pytest.mark.parametrize("effect", EFFECTS, ids=lambda e: f"{e[0]}-{e[1]}-{e[2].split(':')[1]}")
+def test_the_direction_is_the_same_for_other_workloads(effect, model, phase):
+    platform, fault, template, of, direction, _ = effect
+    metric = metric_of(platform, template, model)
+    found, healthy = (of(readings(platform, f, 0.5, model, phase)[metric][INSIDE]) for f in (fault, None))
+    assert direction * (found - healthy) > 0
 
 
 def test_every_fault_is_held_to_its_effects():
