@@ -6,7 +6,8 @@ section 4.4 and appendix C). The words themselves are in `recipes/claims.yaml`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,12 +15,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 import yaml
+from numpy.typing import NDArray
 
-from infrascope_core.baselines import Baseline, Identity
-from infrascope_core.features import WINDOW, feature_matrix
+from infrascope_core.baselines import Baseline, Identity, Judged
+from infrascope_core.detectors import MetricPeaks
+from infrascope_core.features import WINDOW
+from infrascope_core.run_file.columns import family
 from infrascope_core.settings import DetectorSettings
 from infrascope_core.standardisation import Array
 from infrascope_core.tables import ANOMALY_REASONS
+
+Ints = NDArray[np.int64]
 
 
 def reasons(
@@ -47,32 +53,39 @@ def reasons(
     Returns
     -------
     polars.DataFrame
-        Table `anomaly_reasons` of the windows that are flagged or anomalous, by run, host, window and rank. A
-        contribution is the feature's share of what argues for the window being abnormal, see `evidence`; over all
-        features it sums to 1. Value and expected are in the feature's own unit.
+        Table `anomaly_reasons` of the windows that are flagged or anomalous, by run, host, window and rank. One
+        reason a family of metrics: the metric that leads it, and that metric's leading feature. A contribution is the
+        family's share of the evidence, see `evidence` and `Metrics.by_family`; over all families it sums to 1. Value
+        and expected are in the feature's own unit.
     """
     flagged = scores.filter((pl.col("agreement") > 0) | pl.col("anomalous")).sort(WINDOW)
-    features = features.join(flagged, on=WINDOW, how="semi")
-    if features.is_empty():
+    if flagged.is_empty():
         return ANOMALY_REASONS.empty()
-    windows, matrix = feature_matrix(features, baseline.names)
-    flagged = windows.select(WINDOW).join(flagged, on=WINDOW, how="left", maintain_order="left")
-    deviations, expected = baseline.deviations(windows, matrix)
-    share = evidence(baseline, deviations)
+    # all windows are judged: what lasts is seen in their succession
+    judged = baseline.judge(features)
+    chosen_rows = (
+        judged.windows.with_row_index("row").join(flagged, on=WINDOW, how="semi").sort("row")["row"].to_numpy()
+    )
+    judged = judged.rows(chosen_rows)
+    flagged = judged.windows.select(WINDOW).join(flagged, on=WINDOW, how="left", maintain_order="left")
+    by_feature = evidence(baseline, judged)
+    metrics = Metrics.of(baseline.names, subsystem_of_metric)
+    share, strongest = metrics.by_family(by_feature)
     rank = np.argsort(-share, axis=1, kind="stable")[:, : settings.reasons_per_window]
     row, place = np.nonzero(np.take_along_axis(share, rank, axis=1) > 0)
-    column = rank[row, place]
+    of_family = rank[row, place]
+    column = metrics.leading_feature(by_feature, row, strongest[row, of_family])
     names = pl.DataFrame(baseline.names, schema=["metric", "feature"], orient="row").with_columns(
-        subsystem=pl.Series([subsystem_of_metric(metric) for metric, _ in baseline.names], dtype=pl.String)
+        subsystem=pl.Series(np.repeat(metrics.subsystem, metrics.features), dtype=pl.String)
     )
     chosen = names[column]
     claims = [
         _claim(baseline.identity, metric, feature, value=now, expected=usual, scales=scales, novel=bool(novel))
         for (metric, feature), now, usual, scales, novel in zip(
             chosen.select("metric", "feature").iter_rows(),
-            matrix[row, column],
-            expected[row, column],
-            deviations[row, column],
+            judged.values[row, column],
+            judged.expected[row, column],
+            judged.now[row, column],
             baseline.moments.constant[column],
             strict=True,
         )
@@ -81,10 +94,10 @@ def reasons(
         pl.concat([flagged[row].select(*WINDOW, detectors="flagged_by"), chosen], how="horizontal")
         .with_columns(
             rank=pl.Series(place + 1),
-            value=pl.Series(matrix[row, column]),
-            expected=pl.Series(expected[row, column]),
-            contribution=pl.Series(share[row, column]),
-            subsystem_share=pl.Series(_of_subsystem(share, names["subsystem"])[row, column]),
+            value=pl.Series(judged.values[row, column]),
+            expected=pl.Series(judged.expected[row, column]),
+            contribution=pl.Series(share[row, of_family]),
+            subsystem_share=pl.Series(metrics.by_subsystem(share)[row, of_family]),
             claim=pl.Series(claims, dtype=pl.String),
         )
         .select(ANOMALY_REASONS.schema.names())
@@ -92,37 +105,106 @@ def reasons(
     )
 
 
-def evidence(baseline: Baseline, deviations: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """Which features are of one metric, which metrics are of one family, and of which subsystem.
+
+    Attributes
+    ----------
+    starts, features : ndarray, metrics
+        First feature of each metric, and how many it has; the features of a metric lie together.
+    subsystem : ndarray of str, metrics
+    order : ndarray, metrics
+        Metrics, those of a family together.
+    families : ndarray, families
+        Where each family begins in `order`.
+    """
+
+    starts: Ints
+    features: Ints
+    subsystem: NDArray[np.str_]
+    order: Ints
+    families: Ints
+
+    @classmethod
+    def of(cls, names: Sequence[tuple[str, str]], subsystem_of_metric: Callable[[str], str]) -> Metrics:
+        """The metrics of a baseline's names."""
+        starts = [i for i, (metric, _) in enumerate(names) if i == 0 or metric != names[i - 1][0]]
+        metrics = [names[i][0] for i in starts]
+        kin = np.array([f"{subsystem_of_metric(metric)} {family(metric)}" for metric in metrics])
+        order = np.argsort(kin, kind="stable")
+        families = np.flatnonzero(np.r_[True, kin[order][1:] != kin[order][:-1]])
+        return cls(
+            np.array(starts),
+            np.diff([*starts, len(names)]),
+            np.array([subsystem_of_metric(metric) for metric in metrics]),
+            order,
+            families,
+        )
+
+    def by_family(self, by_feature: Array) -> tuple[Array, Ints]:
+        """Share of each family in the evidence, and the metric that leads it: windows x families.
+
+        A family counts as much as the metric of it that has most: forty-eight cores that change their frequency
+        together are one finding, not forty-eight.
+        """
+        by_metric = np.add.reduceat(by_feature, self.starts, axis=1)[:, self.order]
+        largest = np.maximum.reduceat(by_metric, self.families, axis=1)
+        sizes = np.diff([*self.families, len(self.order)])
+        is_largest = by_metric == np.repeat(largest, sizes, axis=1)
+        place = np.where(is_largest, np.arange(len(self.order)), len(self.order))
+        return _shares(largest), self.order[np.minimum.reduceat(place, self.families, axis=1)]
+
+    def by_subsystem(self, share: Array) -> Array:
+        """For each family, the summed share of all families of its subsystem: windows x families."""
+        of = self.subsystem[self.order[self.families]]
+        sums = np.empty_like(share)
+        for name in np.unique(of):
+            sums[:, of == name] = share[:, of == name].sum(axis=1, keepdims=True)
+        return sums
+
+    def leading_feature(self, by_feature: Array, rows: Ints, metrics: Ints) -> Ints:
+        """The feature that has most of a metric's evidence in a window, for pairs of windows and metrics."""
+        leading = np.empty(len(rows), dtype=np.int64)
+        for metric in np.unique(metrics):
+            of = metrics == metric
+            begin, end = self.starts[metric], self.starts[metric] + self.features[metric]
+            leading[of] = begin + by_feature[rows[of], begin:end].argmax(axis=1)
+        return leading
+
+
+def evidence(baseline: Baseline, judged: Judged) -> Array:
     """How much each feature argues for a window being abnormal.
 
-    The detectors' contributions that argue for it, each detector's summing to 1, averaged with weights: how far the
-    detector's score departs from a median window's (`Baseline.departures`).
+    Where metrics are out of their own range (`MetricPeaks`), it is by how much, split over their features. Elsewhere,
+    and where a baseline of one run cannot know their range, it is what the other detectors' contributions argue: each
+    detector's summing to 1, averaged with weights, how far its score departs from a median window's
+    (`Baseline.departures`).
 
     Returns
     -------
     ndarray, windows x names
-        At least 0; rows sum to 1, or are 0 where nothing argues for it.
+        At least 0; in any unit, the same for a window.
     """
-    weights = baseline.departures(baseline.scores(deviations))
-    mean = np.zeros_like(deviations)
+    scores = baseline.scores(judged)
+    weights = baseline.departures(scores)
+    together = np.zeros_like(judged.now)
+    peaks = np.zeros_like(judged.now)
     for column, detector in enumerate(baseline.detectors):
-        mean += weights[:, column, None] * _shares(np.maximum(detector.explain(deviations), 0.0))
-    return _shares(mean)
+        seen = judged.seen_by(detector)
+        if isinstance(detector, MetricPeaks):
+            if baseline.knows_ranges:
+                beyond = np.maximum(detector.ratios(seen, np.ones(seen.shape, dtype=bool)) - 1.0, 0.0)
+                peaks = detector.of_features(beyond, seen)
+        else:
+            together += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))
+    return np.where(peaks.any(axis=1, keepdims=True), peaks, together)
 
 
 def _shares(parts: Array) -> Array:
     total = parts.sum(axis=1, keepdims=True)
     shares: Array = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
     return shares
-
-
-def _of_subsystem(share: Array, subsystem: pl.Series) -> Array:
-    """For each feature, the summed share of all features of its subsystem: windows x names."""
-    of = subsystem.to_numpy()
-    sums = np.empty_like(share)
-    for name in np.unique(of):
-        sums[:, of == name] = share[:, of == name].sum(axis=1, keepdims=True)
-    return sums
 
 
 @cache

@@ -12,17 +12,19 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 from infrascope_core.alarms import anomalous
-from infrascope_core.calibration import Calibration
-from infrascope_core.detectors import DETECTORS, JUDGED_TOGETHER, Detector, IsolationForest, unfitted
+from infrascope_core.calibration import Calibration, together
+from infrascope_core.detectors import DETECTORS, JUDGED_TOGETHER, Detector, IsolationForest, MetricPeaks, unfitted
 from infrascope_core.errors import NotFittedError
 from infrascope_core.features import WINDOW, feature_matrix
 from infrascope_core.references import References
@@ -35,16 +37,19 @@ CODE_VERSION = "2"
 """Raise it when a baseline fitted on the same windows would differ."""
 ANY = "any"
 """Phase or workload of a baseline that serves all of them."""
-_FOLDS = 3
-"""Parts of the windows, each scored by detectors that were fitted on the others."""
-_STRETCH = 10
+_TURN = 10
 """Windows of a run that go into one fold together, because neighbours share samples."""
-_LEAST_PER_RUN = 30
-"""Windows that a run gives at least, if it is chosen for a baseline; runs are left out rather than thinned more."""
+_STRETCH = 60
+"""Windows of a run that go into a baseline together, if not all do."""
 _TOGETHER = tuple([list(DETECTORS).index(name) for name in names] for names in JUDGED_TOGETHER)
 """Columns of the score matrix that are judged together."""
-_STANDS_FOR_CONSTANT = ("mean", "sum_values")
+_PEAKS = JUDGED_TOGETHER.index((MetricPeaks.name,))
+_STANDS_FOR_CONSTANT = "maximum"
 """Of a metric that never moved, one feature is watched: all others would say the same again."""
+_REPEATS = "sum_values"
+"""Of a metric that has a mean, this says the same again."""
+MISSING, STILL = "missing", "still"
+"""Pseudo-features, 0 or 1: the metric has no value in the window, or only one."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,38 @@ class Identity:
 
 
 @dataclass(frozen=True, eq=False)
+class Judged:
+    """Windows beside what a baseline expects of them.
+
+    Attributes
+    ----------
+    windows : polars.DataFrame
+        `run_key`, `host`, `window`, `start_ts`, sorted.
+    values, expected : ndarray, windows x names
+        In the features' own units.
+    now : ndarray, windows x names
+        Deviations in scales; NaN where a feature is missing.
+    lasting : ndarray, windows x names
+        Their moving averages, see `lasting`.
+    """
+
+    windows: pl.DataFrame
+    values: Array
+    expected: Array
+    now: Array
+    lasting: Array
+
+    def seen_by(self, detector: Detector) -> Array:
+        """The deviations that a detector looks at."""
+        return self.now if detector.sees == "now" else self.lasting
+
+    def rows(self, chosen: NDArray[np.int64]) -> Judged:
+        """Some of the windows."""
+        parts = (part[chosen] for part in (self.values, self.expected, self.now, self.lasting))
+        return Judged(self.windows[chosen], *parts)
+
+
+@dataclass(frozen=True, eq=False)
 class Baseline:
     """A fitted baseline.
 
@@ -95,6 +132,8 @@ class Baseline:
         What the scores mean, for each of `JUDGED_TOGETHER`.
     alarm, allowance : float
         See `alarms.anomalous`.
+    memory : float
+        See `lasting`.
     """
 
     identity: Identity
@@ -106,35 +145,41 @@ class Baseline:
     calibrations: tuple[Calibration, ...]
     alarm: float
     allowance: float
+    memory: float
 
-    def deviations(self, windows: pl.DataFrame, matrix: Array) -> tuple[Array, Array]:
-        """How windows depart from what is expected of them, and what that is.
+    def judge(self, features: pl.DataFrame) -> Judged:
+        """How windows depart from what is expected of them.
 
         Parameters
         ----------
-        windows : polars.DataFrame
-            run_key and window of each row.
-        matrix : ndarray, windows x names
-            Features in their own units.
-
-        Returns
-        -------
-        tuple
-            Deviations in scales (NaN where a feature is missing), and the expected values in the features' units.
+        features : polars.DataFrame
+            Table `window_features`. Metrics that the baseline does not know are passed over; those that it knows and
+            the features lack are missing.
         """
-        z = self.moments.standardise(matrix)
+        windows, matrix = baseline_matrix(features, self.names)
+        z = self.moments.standardise(matrix.copy())
         expected = self.references.expected(z, windows["run_key"].to_list(), windows["window"].to_numpy())
         z -= expected
-        return z, self.moments.value(expected)
+        return Judged(windows, matrix, self.moments.value(expected), z, lasting(z, windows, self.memory))
 
-    def scores(self, deviations: Array) -> Array:
+    def scores(self, judged: Judged) -> Array:
         """Scores of windows x detectors."""
-        return np.stack([d.score(deviations) for d in self.detectors], axis=1)
+        return np.stack([d.score(judged.seen_by(d)) for d in self.detectors], axis=1)
 
     def surprisal(self, scores: Array) -> Array:
-        """-log10 of the probability that a normal window scores as high: windows x `JUDGED_TOGETHER`."""
+        """-log10 of the probability that a normal window scores as high: windows x `JUDGED_TOGETHER`.
+
+        Of peaks it is unknown to a baseline that does not know the metrics' ranges.
+        """
         each = [c.surprisal(scores[:, columns]) for c, columns in zip(self.calibrations, _TOGETHER, strict=True)]
+        if not self.knows_ranges:
+            each[_PEAKS] = np.full(len(scores), np.nan)
         return np.stack(each, axis=1)
+
+    @property
+    def knows_ranges(self) -> bool:
+        """Whether it can tell how far a metric's level may differ from run to run: not from one other run."""
+        return len(self.references.runs) > 1 or self.identity.compared_with == "past"
 
     def departures(self, scores: Array) -> Array:
         """How far each score departs from a median window's, 1 being the 90th percentile: windows x detectors."""
@@ -158,6 +203,7 @@ class Baseline:
             "detectors": [d.name for d in self.detectors],
             "alarm": self.alarm,
             "allowance": self.allowance,
+            "memory": self.memory,
         }
         arrays: dict[str, NDArray[np.generic]] = {
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
@@ -232,6 +278,7 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
         tuple(Calibration.from_arrays(part(f"calibration{i}"), len(of)) for i, of in enumerate(_TOGETHER)),
         float(meta["alarm"]),
         float(meta["allowance"]),
+        float(meta["memory"]),
     )
     for detector in baseline.detectors:
         detector.score(np.zeros((1, len(names))))
@@ -241,7 +288,7 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
 
 
 def sample_windows(windows: pl.DataFrame, settings: DetectorSettings) -> pl.DataFrame:
-    """Choose at most `max_windows` windows, evenly from all runs and from all places in them.
+    """Choose at most `max_windows` windows, from all runs and from all places in them.
 
     Parameters
     ----------
@@ -254,33 +301,87 @@ def sample_windows(windows: pl.DataFrame, settings: DetectorSettings) -> pl.Data
     Returns
     -------
     polars.DataFrame
-        `run_key`, `host`, `window`, sorted. Of more runs than `max_windows` has room for, a seeded choice.
+        `run_key`, `host`, `window`, sorted. Whole runs, if there is room; else stretches of 60 windows (what lasts is
+        seen in neighbours only), which begin at other places in every run. Of more runs than there is room for, a
+        seeded choice.
     """
     keys = windows.select(WINDOW).unique().sort(WINDOW)
     if keys.height <= settings.max_windows:
         return keys
     runs = keys.partition_by("run_key", "host", maintain_order=True)
-    room = max(1, settings.max_windows // _LEAST_PER_RUN)
+    room = max(1, settings.max_windows // _STRETCH)
     if len(runs) > room:
         chosen = np.random.default_rng(settings.random_state).choice(len(runs), room, replace=False)
         runs = [runs[i] for i in np.sort(chosen)]
-    quota = _quota([run.height for run in runs], settings.max_windows)
-    return pl.concat([run[_evenly(run.height, quota)] for run in runs])
+    stretches = max(1, room // len(runs))
+    return pl.concat([run[_stretches(run.height, stretches, turn)] for turn, run in enumerate(runs)])
 
 
-def _quota(heights: Sequence[int], total: int) -> int:
-    """The largest number of windows a run may give, so that all together give no more than the total."""
-    room, quota = total, 0
-    for left, height in zip(range(len(heights), 0, -1), sorted(heights), strict=True):
-        quota = room // left
-        if height > quota:
-            break
-        room -= height
-    return max(1, quota)
+def _stretches(height: int, number: int, turn: int) -> NDArray[np.int64]:
+    """Rows of a run: so many stretches evenly over it; where they begin takes turns over the runs."""
+    if height <= number * _STRETCH:
+        return np.arange(height)
+    spare = height - number * _STRETCH
+    # multiples of the golden ratio fill the interval evenly, however many there are
+    shift = turn * 0.6180339887498949 % 1.0
+    begins = np.floor((np.arange(number) + shift) * spare / number).astype(int) + np.arange(number) * _STRETCH
+    return np.asarray((begins[:, None] + np.arange(_STRETCH)).ravel())
 
 
-def _evenly(height: int, quota: int) -> NDArray[np.int64]:
-    return np.arange(height) if height <= quota else np.arange(quota) * height // quota
+def baseline_names(metrics: Iterable[str]) -> list[tuple[str, str]]:
+    """All names that a baseline of these metrics may have, those of a metric together."""
+    return [(metric, name) for metric in sorted(metrics) for name in (*FEATURES, MISSING, STILL)]
+
+
+def baseline_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> tuple[pl.DataFrame, Array]:
+    """Pivot window features into a matrix, with the pseudo-features `missing` and `still`.
+
+    Returns
+    -------
+    tuple
+        As `feature_matrix`. A metric is missing from a window in which it has no maximum, and still where it has and
+        its minimum is the same.
+    """
+    real = [i for i, (_, name) in enumerate(names) if name not in {MISSING, STILL}]
+    windows, found = feature_matrix(features, [names[i] for i in real])
+    matrix = np.full((windows.height, len(names)), np.nan)
+    matrix[:, real] = found
+    del found
+    for pseudo in (MISSING, STILL):
+        asked = [i for i, (_, name) in enumerate(names) if name == pseudo]
+        if asked:
+            metrics = [names[i][0] for i in asked]
+            _, high = feature_matrix(features, [(metric, "maximum") for metric in metrics])
+            if pseudo == MISSING:
+                matrix[:, asked] = np.isnan(high)
+            else:
+                _, low = feature_matrix(features, [(metric, "minimum") for metric in metrics])
+                matrix[:, asked] = np.where(np.isnan(high) | np.isnan(low), np.nan, high == low)
+    return windows, matrix
+
+
+def lasting(deviations: Array, windows: pl.DataFrame, memory: float) -> Array:
+    """Exponentially weighted moving averages of deviations, over successive windows of a run and host.
+
+    Parameters
+    ----------
+    deviations : ndarray, windows x names
+        NaN is missing, and counts as no deviation.
+    windows : polars.DataFrame
+        `run_key`, `host`, `window` of each row, sorted; an average starts anew, at 0, where a window is left out.
+    memory : float
+        Weight of the average before; 1 - memory is the new deviation's.
+    """
+    follows = windows.select(
+        (pl.col("window").diff() == 1)
+        & (pl.col("run_key") == pl.col("run_key").shift())
+        & (pl.col("host") == pl.col("host").shift())
+    )["window"].fill_null(False)
+    begins = [*np.flatnonzero(~follows.to_numpy()), len(deviations)]
+    averages = np.nan_to_num(deviations)
+    for begin, end in pairwise(begins):
+        averages[begin:end] = lfilter([1.0 - memory], [1.0, -memory], averages[begin:end], axis=0)
+    return averages
 
 
 def fit_baseline(
@@ -323,10 +424,9 @@ def fit_baseline(
     if keys.height < settings.min_windows:
         return None
     features = features.join(keys, on=WINDOW, how="semi")
-    names = [(metric, name) for metric in features["metric"].unique().sort() for name in FEATURES]
-    index, x = feature_matrix(features, names)
-    moments, keep = fit_moments(x, settings.scale)
-    keep &= ~moments.constant | np.array([name in _STANDS_FOR_CONSTANT for _, name in names])
+    names = baseline_names(features["metric"].unique())
+    index, x = baseline_matrix(features, names)
+    moments, keep = _moments(x, names, settings)
     if not keep.any():
         return None
     names = [name for name, kept in zip(names, keep, strict=True) if kept]
@@ -345,9 +445,11 @@ def fit_baseline(
         -(-cut.samples // cut.stride),
     )
     z -= references.expected(z, run_keys, place)
-    metrics = [metric for metric, _ in names]
-    scores = _out_of_fold(z, _folds(run_keys), settings, metrics)
-    detectors = tuple(d.fit(z) for d in unfitted(settings, metrics))
+    # what is missing or still is judged for itself, not as one feature of many
+    metrics = [f"{metric} {name}" if name in {MISSING, STILL} else metric for metric, name in names]
+    average = lasting(z, index, settings.memory)
+    scores = _out_of_fold(z, average, run_keys, settings, metrics)
+    detectors = tuple(d.fit(z if d.sees == "now" else average) for d in unfitted(settings, metrics))
     limits = np.nanquantile(scores, settings.flag_quantile, axis=0)
     return Baseline(
         Identity(platform, phase, workload, compared_with, index.height, len(references.runs), version),
@@ -359,24 +461,49 @@ def fit_baseline(
         tuple(Calibration.learn(scores[:, columns]) for columns in _TOGETHER),
         -float(np.log10(settings.alarm_probability)),
         settings.allowance,
+        settings.memory,
     )
 
 
-def _folds(run_keys: Sequence[str]) -> NDArray[np.int64]:
+def _moments(x: Array, names: Sequence[tuple[str, str]], settings: DetectorSettings) -> tuple[Moments, Mask]:
+    """Moments of windows x names, and which of the names are watched."""
+    moments, keep = fit_moments(x, settings.scale)
+    feature = np.array([name for _, name in names])
+    pseudo = np.isin(feature, (MISSING, STILL))
+    if settings.scale == "robust":
+        # most of what is 0 or 1 is on one side: quantiles say nothing
+        plain, _ = fit_moments(x[:, pseudo], "plain")
+        for part, of in zip((moments.location, moments.scale), (plain.location, plain.scale), strict=True):
+            part[pseudo] = of
+    keep &= ~moments.constant | pseudo | (feature == _STANDS_FOR_CONSTANT)
+    has_mean = {metric for (metric, name), kept in zip(names, keep, strict=True) if name == "mean" and kept}
+    keep &= ~((feature == _REPEATS) & np.array([metric in has_mean for metric, _ in names]))
+    watched = {
+        metric for (metric, name), kept in zip(names, keep, strict=True) if kept and name not in {MISSING, STILL}
+    }
+    keep &= np.array([metric in watched for metric, _ in names])
+    return moments, keep
+
+
+def _folds(run_keys: Sequence[str], number: int) -> NDArray[np.int64]:
     """Which fold each window is in: whole runs, or short stretches of the only one, in turn."""
     runs = {key: i for i, key in enumerate(sorted(set(run_keys)))}
     if len(runs) == 1:
-        return np.arange(len(run_keys)) // _STRETCH % _FOLDS
-    return np.array([runs[key] % _FOLDS for key in run_keys])
+        return np.arange(len(run_keys)) // _TURN % number
+    return np.array([runs[key] % number for key in run_keys])
 
 
-def _out_of_fold(z: Array, fold: NDArray[np.int64], settings: DetectorSettings, metrics: Sequence[str]) -> Array:
+def _out_of_fold(
+    z: Array, average: Array, run_keys: Sequence[str], settings: DetectorSettings, metrics: Sequence[str]
+) -> Array:
     """Scores of windows x detectors, each by detectors that were fitted on the other folds."""
     scores = np.full((len(z), len(DETECTORS)), np.nan)
-    for part in np.unique(fold):
-        inside = fold == part
-        for column, detector in enumerate(unfitted(settings, metrics)):
-            scores[inside, column] = detector.fit(z[~inside]).score(z[inside])
+    for column, detector in enumerate(unfitted(settings, metrics)):
+        seen = z if detector.sees == "now" else average
+        fold = _folds(run_keys, detector.folds)
+        for part in np.unique(fold):
+            inside = fold == part
+            scores[inside, column] = detector.fit(seen[~inside]).score(seen[inside])
     return scores
 
 
@@ -403,9 +530,9 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
         Table `anomaly_scores`, by run, host and window. A window with no feature that the baseline knows
         has null scores and no flag. `flagged_by` names detectors in the order of `DETECTORS`.
     """
-    windows, matrix = feature_matrix(features, baseline.names)
-    deviations, _ = baseline.deviations(windows, matrix)
-    scores = baseline.scores(deviations)
+    judged = baseline.judge(features)
+    windows = judged.windows
+    scores = baseline.scores(judged)
     order = [d.name for d in baseline.detectors]
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
@@ -415,8 +542,7 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
         windows.with_columns(
             *(pl.Series(name, scores[:, i], nan_to_null=True) for i, name in enumerate(order)),
             pl.Series("severity", (scores / np.maximum(limits, tiny)).max(axis=1), nan_to_null=True),
-            pl.Series("surprisal", surprisal[:, 0], nan_to_null=True),
-            pl.Series("peak_surprisal", surprisal[:, 1], nan_to_null=True),
+            pl.Series("surprisal", together(surprisal), nan_to_null=True),
             pl.Series("anomalous", _anomalous(baseline, windows, surprisal)),
             pl.Series("agreement", flags.sum(axis=1)),
             pl.Series(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 Array = NDArray[np.float64]
 
@@ -27,6 +28,19 @@ _LEAST_DECAY = 0.02
 _LEAST_REACH = 1e-3
 _TINY = 1e-12
 _GRID = 1000
+
+
+def together(surprisals: Array) -> Array:
+    """Surprisal of several that are independent of each other, of windows x kinds (Fisher's method).
+
+    With k of them and s their sum in natural units, the probability is that of a chi-squared variable with 2 k degrees
+    of freedom to be above 2 s. NaN is unknown and left out; where all are, so is the result.
+    """
+    known = ~np.isnan(surprisals)
+    total = np.where(known, surprisals, 0.0).sum(axis=1) * np.log(10.0)
+    kinds = np.maximum(known.sum(axis=1), 1)
+    combined = -np.asarray(chi2.logsf(2.0 * total, 2 * kinds)) / np.log(10.0)
+    return np.where(known.any(axis=1), combined, np.nan)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ class FeaturePlan:
     classes : mapping
         Class by name of the metrics that are watched.
     left_out : frozenset of str
-        Metrics that are not: distrusted, static, or redundant. What was never judged is watched.
+        Metrics that are not: distrusted or, if so chosen, redundant. What was never judged is watched.
     """
 
     names: str = "metric"
@@ -65,12 +65,13 @@ def feature_plan(catalog: pl.DataFrame, platform: str, names: str, select: bool)
         Whether redundant metrics are left out.
     """
     rows = catalog.filter(platform=platform)
-    # a counter that hardly changes as it stands may well change in its rate
+    # a counter that hardly changes as it stands may well change in its rate; a level that never does is watched for
+    # the day on which it does
     trusted = pl.col("status").is_in(TRUSTED) | (
-        (pl.col("status") == "near_constant") & (pl.col("treatment") == "rate")
+        (pl.col("status") == "near_constant") & ((pl.col("treatment") == "rate") | (pl.col("metric_class") == "static"))
     )
-    dynamic = pl.col("metric_class").is_in(["dynamic", "event_counter"])
-    watched = trusted & dynamic & (pl.col("represented_by").is_null() | pl.lit(not select))
+    classed = pl.col("metric_class").is_not_null()
+    watched = trusted & classed & (pl.col("represented_by").is_null() | pl.lit(not select))
     classes = dict(rows.filter(watched).select("metric", "metric_class").iter_rows())
     return FeaturePlan(
         names=names,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from infrascope_core import retransmissions
 from infrascope_core.features import WINDOW
 from infrascope_core.patterns.rules import SIGNIFICANT
+from infrascope_core.run_file.columns import family
 from infrascope_core.settings import EpisodeSettings
 from infrascope_core.tables import ANOMALY_EPISODES, ANOMALY_SCORES
 
@@ -207,13 +208,20 @@ def _onset(
 
 
 def _metrics(evidence: pl.DataFrame, settings: EpisodeSettings) -> pl.DataFrame:
+    """Metrics by falling evidence; of a family (all cores, all interfaces) the one that has most."""
     return (
         evidence.group_by(*EPISODE, "metric")
         .agg(pl.col("evidence").sum().round(12))
         .sort(*EPISODE, "evidence", "metric", descending=[False, False, False, True, False])
+        .with_columns(family=_family(pl.col("metric")))
+        .unique([*EPISODE, "family"], keep="first", maintain_order=True)
         .group_by(EPISODE, maintain_order=True)
         .agg(metrics=pl.col("metric").head(settings.metrics))
     )
+
+
+def _family(metric: pl.Expr) -> pl.Expr:
+    return metric.map_elements(family, return_dtype=pl.String)
 
 
 def _foremost(evidence: pl.DataFrame, carriers: pl.DataFrame) -> pl.DataFrame:
@@ -241,7 +249,9 @@ def _claims(evidence: pl.DataFrame, carriers: pl.DataFrame, settings: EpisodeSet
         .group_by(*EPISODE, "subsystem", "metric", maintain_order=True)
         .agg(pl.col("claim").first(), pl.col("evidence").sum().round(12))
         .drop_nulls("claim")
+        .with_columns(family=_family(pl.col("metric")))
         .sort(*EPISODE, "evidence", "metric", descending=[False, False, False, True, False])
+        .unique([*EPISODE, "subsystem", "family"], keep="first", maintain_order=True)
         .with_columns(of_subsystem=pl.int_range(pl.len()).over([*EPISODE, "subsystem"]))
         .join(carriers.select(*EPISODE, "subsystem", "place"), on=[*EPISODE, "subsystem"], how="left")
         .with_columns(first=pl.when(pl.col("of_subsystem") == 0).then("place"))

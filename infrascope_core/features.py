@@ -29,6 +29,11 @@ _ROUNDING = 1e-20
 EVENT_COUNTER_FEATURES = ("sum_values", "maximum")
 """How often the events came, and their burst: 8 of them in one sample do not show in the sum of 3 s at 1 a sample."""
 
+STATIC_FEATURES = ("maximum",)
+"""A level that has no course within a window, and is watched for leaving its value: a link that trains down."""
+
+_KINDS = ("event_counter", "static")
+
 Array = NDArray[np.float64]
 _T = TypeVar("_T", bound=np.generic)
 
@@ -51,7 +56,7 @@ def window_features(
         Metrics to use; all by default. Names that the telemetry lacks are passed over.
     classes : mapping of str to str, optional
         Class of a metric (`metric_catalog.metric_class`; Reveal, section 4.2): an `event_counter` has
-        `EVENT_COUNTER_FEATURES` and no others, a `static` metric has no rows. All others, and metrics without
+        `EVENT_COUNTER_FEATURES` and no others, a `static` metric `STATIC_FEATURES`. All others, and metrics without
         a class, are `dynamic` and have every feature.
 
     Returns
@@ -81,19 +86,19 @@ def window_features(
     usable = sorted(c for c in (telemetry.columns if metrics is None else metrics) if c not in _INDEX)
     known = set(telemetry.columns)
     classes = classes or {}
-    usable = [c for c in dict.fromkeys(usable) if c in known and classes.get(c) != "static"]
-    counters = np.array([classes.get(c) == "event_counter" for c in usable], dtype=bool)
+    usable = [c for c in dict.fromkeys(usable) if c in known]
+    kinds = np.array([k if (k := classes.get(c)) in _KINDS else "dynamic" for c in usable])
     if not usable or telemetry.is_empty():
         return WINDOW_FEATURES.empty()
     parts = [
-        _host_features(part if part["sample"].is_sorted() else part.sort("sample"), settings, usable, counters)
+        _host_features(part if part["sample"].is_sorted() else part.sort("sample"), settings, usable, kinds)
         for _, part in sorted(telemetry.partition_by("run_key", "host", as_dict=True).items(), key=lambda p: p[0])
     ]
     return pl.concat(parts)
 
 
 def _host_features(
-    host: pl.DataFrame, settings: FeatureSettings, metrics: list[str], counters: NDArray[np.bool_]
+    host: pl.DataFrame, settings: FeatureSettings, metrics: list[str], kinds: NDArray[np.str_]
 ) -> pl.DataFrame:
     """Features of one host's samples, which are in order."""
     windows = (host.height - settings.samples) // settings.stride + 1
@@ -102,11 +107,12 @@ def _host_features(
     out = np.full((len(FEATURES), windows, len(metrics)), np.nan)
     complete = np.ones((windows, len(metrics)), dtype=bool)
     width = max(1, _CHUNK_VALUES // (windows * settings.samples))
-    events = [FEATURES.index(name) for name in EVENT_COUNTER_FEATURES]
-    for names, features_of, rows in (
-        (np.flatnonzero(~counters), _features, list(range(len(FEATURES)))),
-        (np.flatnonzero(counters), _event_counter_features, events),
+    for kind, features_of, of_kind in (
+        ("dynamic", _features, FEATURES),
+        ("event_counter", _event_counter_features, EVENT_COUNTER_FEATURES),
+        ("static", _static_features, STATIC_FEATURES),
     ):
+        names, rows = np.flatnonzero(kinds == kind), [FEATURES.index(name) for name in of_kind]
         for start in range(0, len(names), width):
             chunk = names[start : start + width]
             columns = [pl.col(metrics[i]).cast(pl.Float64) for i in chunk]
@@ -158,6 +164,11 @@ def _sum(x: Array) -> Array:
 def _event_counter_features(x: Array) -> Array:
     """`EVENT_COUNTER_FEATURES` of windows of finite values; (2, metrics, windows)."""
     return np.stack([_sum(x), x.max(axis=-1)])
+
+
+def _static_features(x: Array) -> Array:
+    """`STATIC_FEATURES` of windows of finite values; (1, metrics, windows)."""
+    return np.asarray(x.max(axis=-1)[None])
 
 
 def _features(x: Array) -> Array:

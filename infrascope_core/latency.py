@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from infrascope_core import baselines
 from infrascope_core.attribution import reasons
 from infrascope_core.baselines import Baseline
-from infrascope_core.features import feature_matrix, window_features
+from infrascope_core.features import window_features
 from infrascope_core.settings import Settings
 from infrascope_core.tables import DETECTOR_LATENCY
 
@@ -62,7 +62,7 @@ def detector_latency(
     -------
     polars.DataFrame
         Table `detector_latency`. `features` goes from samples to the table of features, `deviations` from the
-        matrix of features to how it departs from the most similar reference windows, a detector from there to its
+        table of features to how it departs from the most similar reference windows, a detector from there to its
         scores, `all_detectors` from the table of features to the table of scores and flags,
         `reasons` from there to the table of reasons, as if every window were flagged. A first round, which pays for
         what is paid once, does not count.
@@ -93,15 +93,14 @@ def _stages(
     features: pl.DataFrame, baseline: Baseline, subsystem_of_metric: Callable[[str], str], settings: Settings
 ) -> list[tuple[str, Callable[[], object]]]:
     """What is timed after the features, with its inputs at hand."""
-    windows, matrix = feature_matrix(features, baseline.names)
-    deviations, _ = baseline.deviations(windows, matrix)
+    judged = baseline.judge(features)
     names = [detector.name for detector in baseline.detectors]
     flagged = baselines.score(baseline, features).with_columns(
         agreement=pl.lit(len(names), pl.Int64), flagged_by=pl.lit(names, pl.List(pl.String))
     )
     return [
-        ("deviations", partial(baseline.deviations, windows, matrix)),
-        *((detector.name, partial(detector.score, deviations)) for detector in baseline.detectors),
+        ("deviations", partial(baseline.judge, features)),
+        *((detector.name, partial(detector.score, judged.seen_by(detector))) for detector in baseline.detectors),
         ("all_detectors", partial(baselines.score, baseline, features)),
         ("reasons", partial(reasons, baseline, features, flagged, subsystem_of_metric, settings.detectors)),
     ]

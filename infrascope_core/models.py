@@ -16,7 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core import baselines, catalogue, curation, discretization
+from infrascope_core import baselines, catalogue, curation, discretization, reanalysis
 from infrascope_core.baselines import ANY, Baseline
 from infrascope_core.errors import NotFittedError
 from infrascope_core.features import WINDOW
@@ -176,7 +176,9 @@ def _fitted_under(pipeline: Pipeline, table: str, platform: str) -> str:
     excluded = "\n".join(sorted(curation.excluded_metrics(catalog, platform)))
     if table == THRESHOLDS.name:
         return fingerprint(table, discretization.CODE_VERSION, recipe, excluded, settings.windows.digest())
-    return fingerprint(table, baselines.CODE_VERSION, excluded, settings.features.digest(), settings.detectors.digest())
+    plan = curation.feature_plan(catalog, platform, pipeline.recipe.names, settings.selection.enabled)
+    watched = plan.as_text() + reanalysis.CODE_VERSION
+    return fingerprint(table, baselines.CODE_VERSION, watched, settings.features.digest(), settings.detectors.digest())
 
 
 def fitted_rows(pipeline: Pipeline, table: str, key: str) -> pl.DataFrame:

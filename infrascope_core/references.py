@@ -15,7 +15,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from infrascope_core.blas import one_thread
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -69,7 +70,7 @@ class References:
         runs = tuple(sorted(set(run_keys)))
         code = {key: i for i, key in enumerate(runs)}
         bounded = _bounded(z)
-        with threadpool_limits(limits=1):
+        with one_thread():
             # the smaller of the two products; both have the same principal axes
             if len(bounded) < bounded.shape[1]:
                 _, vectors = np.linalg.eigh((bounded @ bounded.T).astype(np.float64))
@@ -100,7 +101,7 @@ class References:
         known, length = self._coordinates
         for start in range(0, len(z), _ROWS):
             rows = slice(start, start + _ROWS)
-            with threadpool_limits(limits=1):
+            with one_thread():
                 at = _bounded(z[rows]) @ self.basis
                 distance = length - 2.0 * (at @ known.T)
             distance[~self._comparable(own[rows], place[rows])] = np.inf
@@ -112,7 +113,7 @@ class References:
     @cached_property
     def _coordinates(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The references in the principal axes, and their squared lengths."""
-        with threadpool_limits(limits=1):
+        with one_thread():
             known = _bounded(self.z) @ self.basis
         return known, (known * known).sum(axis=1)
 

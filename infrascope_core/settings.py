@@ -75,8 +75,8 @@ class DetectorSettings(_Frozen):
     """Windows at the start of a run that are its own past: 5 minutes with a stride of 1 s."""
     min_windows: int = Field(30, ge=2)
     """Fewest feature windows to fit a baseline on; a workload with fewer is compared with its platform."""
-    max_windows: int = Field(4_000, ge=30)
-    """Most windows of a baseline, evenly from all its runs, so that memory stays flat: at 400 metrics and 13
+    max_windows: int = Field(4_000, ge=60)
+    """Most windows of a baseline, in stretches from all its runs, so that memory stays flat: at 400 metrics and 13
     features the matrix has 166 MB, and a fit stays below 2 GiB (DESIGN section 7)."""
     scale: Literal["robust", "plain"] = "robust"
     """Median and inter-decile range, or the paper's mean and standard deviation."""
@@ -94,8 +94,10 @@ class DetectorSettings(_Frozen):
     """Share of the variance that the principal components keep (Reveal, section 4.3)."""
     trees: int = Field(100, ge=1)
     random_state: int = 0
-    peak_share: float = Field(0.3, gt=0, le=1)
-    """Share of the metrics, the most deviating ones, that the detector of peaks looks at."""
+    memory: float = Field(0.9, ge=0, lt=1)
+    """Weight of what was before in a metric's lasting deviation, per window: 0.9 remembers some 10 windows."""
+    peak_metrics: int = Field(3, ge=1)
+    """Metrics, the most deviating ones, that the detector of peaks looks at."""
     reasons_per_window: int = Field(10, ge=1)
 
 
@@ -132,8 +134,9 @@ class ClassSettings(_Frozen):
 class SelectionSettings(_Frozen):
     """Metric selection (Reveal, section 4.1; docs/adr/0017)."""
 
-    enabled: bool = True
-    """Whether window features leave out redundant metrics; the catalogue names them in any case."""
+    enabled: bool = False
+    """Whether window features leave out redundant metrics; the catalogue names them in any case. Not by default:
+    what is redundant in normal times tells of faults, by departing from what it was redundant to (docs/adr/0020)."""
     max_correlation: float = Field(0.5, gt=0, le=1)
     """|r| above which one of two metrics is redundant (the paper's)."""
     across_subsystems: bool = False

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[1]
 CORE = ROOT / "infrascope_core"
 
 LAYERS = [
-    ["errors", "tables", "telemetry"],
+    ["errors", "tables", "telemetry", "blas"],
     ["settings"],
-    ["run_file", "collect", "standardisation"],
+    ["run_file", "collect", "standardisation", "references", "calibration", "alarms"],
     ["simulate"],
     ["lake", "recipes"],
     ["warehouse"],

@@ -34,5 +34,5 @@ def unfitted(settings: DetectorSettings, metrics: Sequence[str]) -> list[Detecto
         ZScore(),
         Mahalanobis(variance=settings.pca_variance),
         IsolationForest(trees=settings.trees, random_state=settings.random_state),
-        MetricPeaks(metrics, settings.peak_share),
+        MetricPeaks(metrics, settings.peak_metrics),
     ]

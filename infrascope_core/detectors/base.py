@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ class Detector(ABC):
     """
 
     name: ClassVar[str]
+    sees: ClassVar[Literal["now", "lasting"]] = "now"
+    """Whether it is given deviations of single windows, or their moving averages."""
+    folds: ClassVar[int] = 3
+    """Parts of a baseline's windows, each to be scored by one that was fitted on the others; more are dearer, and
+    nearer to what all windows would give."""
 
     def fit(self, z: Array) -> Self:
         """Learn from windows x features; deterministic, whatever the number of threads."""

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from infrascope_core.blas import one_thread
 from infrascope_core.detectors.base import Array, Detector, Mask, damped
 
 
@@ -54,8 +54,7 @@ class Mahalanobis(Detector):
         self.centre = z.mean(axis=0)
         z -= self.centre
         wide = features > windows
-        # One thread: the order in which BLAS sums, and so the last digit, depends on the number of threads.
-        with threadpool_limits(limits=1):
+        with one_thread():
             # Both products have the same eigenvalues that are not 0; the smaller one is the quicker to solve.
             values, vectors = np.linalg.eigh(z @ z.T if wide else z.T @ z)
             values, vectors = values[::-1], vectors[:, ::-1]
@@ -67,14 +66,14 @@ class Mahalanobis(Detector):
         self.projection = np.ascontiguousarray(components * np.sqrt((windows - 1) / values))
 
     def _score(self, z: Array, known: Mask) -> Array:
-        with threadpool_limits(limits=1):
+        with one_thread():
             t = self._centred(z, known) @ self.projection
         distance: Array = np.sqrt((t * t).sum(axis=1))
         return distance
 
     def _explain(self, z: Array, known: Mask) -> Array:
         y = self._centred(z, known)
-        with threadpool_limits(limits=1):
+        with one_thread():
             t = y @ self.projection
             terms = y * (t @ self.projection.T)
         distance = np.sqrt((t * t).sum(axis=1, keepdims=True))

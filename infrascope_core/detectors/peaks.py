@@ -1,14 +1,15 @@
-"""Peaks: how far the most deviating metrics are out of their own range.
+"""Peaks: how far the most deviating metrics are out of their own range, for some time.
 
-Reveal's three detectors look at all features at once; a fault that moves one metric in ten drowns in the other nine.
-This one looks at each metric by itself first: its mean deviation over its features, against the 99th percentile of
-the same in the baseline. The score is the mean of the largest of these ratios.
+Reveal's three detectors look at all features of one window at once; a fault that moves one metric in a hundred drowns
+in the others, and one that moves it little drowns in the noise of a window. This one looks at each metric by itself,
+and at deviations that last: exponentially weighted moving averages (Roberts, Technometrics 1959), whose mean size over
+the metric's features is held against the largest that the baseline has. The score is the mean of the largest ratios.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,7 @@ from infrascope_core.detectors.base import Array, Detector, Mask
 
 _LARGEST = 30.0
 """Deviations count up to this: one feature far out is a peak, a thousand times farther is no larger one."""
-_QUANTILE = 0.99
-_LEAST_RANGE = 0.3
+_LEAST_RANGE = 0.1
 """A metric's own range is at least this, in scales: one that hardly ever moved is not out of range at a breath."""
 
 Ints = NDArray[np.int64]
@@ -33,41 +33,42 @@ class MetricPeaks(Detector):
     ----------
     metrics : sequence of str
         Metric of each feature; the features of a metric lie together.
-    share : float
-        Share of the metrics that is averaged, the most deviating ones.
+    top : int
+        How many metrics are averaged, the most deviating ones.
     """
 
     name: ClassVar[str] = "peaks"
+    sees: ClassVar[Literal["now", "lasting"]] = "lasting"
+    folds: ClassVar[int] = 10
 
-    def __init__(self, metrics: Sequence[str] = (), share: float = 0.3) -> None:
-        self.share = share
+    def __init__(self, metrics: Sequence[str] = (), top: int = 3) -> None:
+        self.top = top
         change = [i for i, metric in enumerate(metrics) if i == 0 or metric != metrics[i - 1]]
         self.starts: Ints = np.array(change, dtype=np.int64)
         self.range: Array = np.zeros(0)
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """First feature of each metric, each metric's own range, and the share."""
-        return {"starts": self.starts, "range": self.range, "share": np.array([self.share])}
+        """First feature of each metric, each metric's own range, and how many are averaged."""
+        return {"starts": self.starts, "range": self.range, "top": np.array([self.top])}
 
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> MetricPeaks:
         """Make one from its ranges; ValueError if they do not fit the metrics."""
-        fitted = cls(share=float(np.asarray(state["share"], dtype=np.float64)[0]))
+        fitted = cls(top=int(np.asarray(state["top"], dtype=np.int64)[0]))
         fitted.starts = np.asarray(state["starts"], dtype=np.int64)
         fitted.range = np.asarray(state["range"], dtype=np.float64)
         rising = fitted.starts.size > 0 and fitted.starts[0] == 0 and (np.diff(fitted.starts) > 0).all()
-        if not rising or fitted.range.shape != fitted.starts.shape or not (fitted.range > 0).all():
+        if not rising or fitted.range.shape != fitted.starts.shape or not (fitted.range > 0).all() or fitted.top < 1:
             raise ValueError("the metrics and their ranges do not fit together")
         return fitted
 
     def _fit(self, z: Array) -> None:
-        self.range = np.maximum(
-            np.quantile(self._by_metric(z, np.ones(z.shape, bool)), _QUANTILE, axis=0), _LEAST_RANGE
-        )
+        largest = self._by_metric(z, np.ones(z.shape, dtype=bool)).max(axis=0)
+        self.range = np.maximum(largest, _LEAST_RANGE)
 
     def _score(self, z: Array, known: Mask) -> Array:
         ratio = self.ratios(z, known)
-        top = self._top(ratio.shape[1])
+        top = min(self.top, ratio.shape[1])
         return np.asarray(np.partition(ratio, -top, axis=1)[:, -top:].mean(axis=1))
 
     def ratios(self, z: Array, known: Mask) -> Array:
@@ -83,7 +84,7 @@ class MetricPeaks(Detector):
 
     def _explain(self, z: Array, known: Mask) -> Array:
         ratio = self.ratios(z, known)
-        top = self._top(ratio.shape[1])
+        top = min(self.top, ratio.shape[1])
         rank = np.argsort(-ratio, axis=1, kind="stable")[:, :top]
         counted = np.zeros_like(ratio)
         np.put_along_axis(counted, rank, np.take_along_axis(ratio, rank, axis=1) / top, axis=1)
@@ -96,6 +97,3 @@ class MetricPeaks(Detector):
             return np.asarray(total / np.diff([*self.starts, z.shape[1]]))
         count = np.add.reduceat(known.astype(np.float64), self.starts, axis=1)
         return np.asarray(total / np.maximum(count, 1.0))
-
-    def _top(self, metrics: int) -> int:
-        return max(1, int(np.ceil(self.share * metrics)))

@@ -23,6 +23,7 @@ SUBSYSTEMS = ("CPU", "GPU", "Memory", "Network", "Storage", "Other")
 
 _SPLIT = re.compile(r"(?P<body>.*?)(?P<unit>\[[^\[\]]*\])?", re.DOTALL)
 _HOST = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9-]*")
+_INSTANCE = re.compile(r"\d+|(?<=\.)-(?=\[|\.|$)")
 _MIN_SHARE = 0.1
 """A host other than the file name's must own this share of the columns, else it is part of a metric."""
 
@@ -63,6 +64,15 @@ def _rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
 def subsystem(metric: str) -> str:
     """The subsystem a metric belongs to, by the table in `subsystems.yaml`; `Other` if no rule fits."""
     return next((name for name, pattern in _rules() if pattern.search(metric)), "Other")
+
+
+@lru_cache(maxsize=65_536)
+def family(metric: str) -> str:
+    """What a metric is an instance of: its name with every number, and the instance `-`, as `#`.
+
+    `Turbostat:Busy%.11[%]` and `Turbostat:Busy%.-[%]` are of one family, as are `CPU:CPU3Utilization[%]` and its like.
+    """
+    return _INSTANCE.sub("#", metric)
 
 
 def is_gpu_metric(metric: str) -> bool:
