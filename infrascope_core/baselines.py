@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.signal import lfilter
+from scipy.ndimage import uniform_filter1d
 
 from infrascope_core.alarms import anomalous
 from infrascope_core.calibration import Calibration, together
@@ -44,6 +44,7 @@ _STRETCH = 60
 _TOGETHER = tuple([list(DETECTORS).index(name) for name in names] for names in JUDGED_TOGETHER)
 """Columns of the score matrix that are judged together."""
 _PEAKS = JUDGED_TOGETHER.index((MetricPeaks.name,))
+_LARGEST = 10.0
 _STANDS_FOR_CONSTANT = "maximum"
 """Of a metric that never moved, one feature is watched: all others would say the same again."""
 _REPEATS = "sum_values"
@@ -132,7 +133,7 @@ class Baseline:
         What the scores mean, for each of `JUDGED_TOGETHER`.
     alarm, allowance : float
         See `alarms.anomalous`.
-    memory : float
+    span : int
         See `lasting`.
     """
 
@@ -145,7 +146,7 @@ class Baseline:
     calibrations: tuple[Calibration, ...]
     alarm: float
     allowance: float
-    memory: float
+    span: int
 
     def judge(self, features: pl.DataFrame) -> Judged:
         """How windows depart from what is expected of them.
@@ -160,7 +161,7 @@ class Baseline:
         z = self.moments.standardise(matrix.copy())
         expected = self.references.expected(z, windows["run_key"].to_list(), windows["window"].to_numpy())
         z -= expected
-        return Judged(windows, matrix, self.moments.value(expected), z, lasting(z, windows, self.memory))
+        return Judged(windows, matrix, self.moments.value(expected), z, lasting(z, windows, self.span))
 
     def scores(self, judged: Judged) -> Array:
         """Scores of windows x detectors."""
@@ -203,7 +204,7 @@ class Baseline:
             "detectors": [d.name for d in self.detectors],
             "alarm": self.alarm,
             "allowance": self.allowance,
-            "memory": self.memory,
+            "span": self.span,
         }
         arrays: dict[str, NDArray[np.generic]] = {
             "meta": np.frombuffer(json.dumps(meta, sort_keys=True).encode(), dtype=np.uint8),
@@ -278,7 +279,7 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
         tuple(Calibration.from_arrays(part(f"calibration{i}"), len(of)) for i, of in enumerate(_TOGETHER)),
         float(meta["alarm"]),
         float(meta["allowance"]),
-        float(meta["memory"]),
+        int(meta["span"]),
     )
     for detector in baseline.detectors:
         detector.score(np.zeros((1, len(names))))
@@ -360,17 +361,19 @@ def baseline_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) ->
     return windows, matrix
 
 
-def lasting(deviations: Array, windows: pl.DataFrame, memory: float) -> Array:
-    """Exponentially weighted moving averages of deviations, over successive windows of a run and host.
+def lasting(deviations: Array, windows: pl.DataFrame, span: int) -> Array:
+    """Moving averages of deviations, over successive windows of a run and host.
 
     Parameters
     ----------
     deviations : ndarray, windows x names
-        NaN is missing, and counts as no deviation.
+        NaN is missing, and counts as no deviation; what is beyond 10 counts as 10, so that a single window far out
+        does not last.
     windows : polars.DataFrame
-        `run_key`, `host`, `window` of each row, sorted; an average starts anew, at 0, where a window is left out.
-    memory : float
-        Weight of the average before; 1 - memory is the new deviation's.
+        `run_key`, `host`, `window` of each row, sorted; what was before a window that is left out is forgotten.
+    span : int
+        How many windows are averaged, this one and those before it; at the start of a run, what was before counts as
+        no deviation.
     """
     follows = windows.select(
         (pl.col("window").diff() == 1)
@@ -378,9 +381,11 @@ def lasting(deviations: Array, windows: pl.DataFrame, memory: float) -> Array:
         & (pl.col("host") == pl.col("host").shift())
     )["window"].fill_null(False)
     begins = [*np.flatnonzero(~follows.to_numpy()), len(deviations)]
-    averages = np.nan_to_num(deviations)
+    averages = np.clip(np.nan_to_num(deviations), -_LARGEST, _LARGEST)
     for begin, end in pairwise(begins):
-        averages[begin:end] = lfilter([1.0 - memory], [1.0, -memory], averages[begin:end], axis=0)
+        uniform_filter1d(
+            averages[begin:end], span, axis=0, output=averages[begin:end], mode="constant", origin=(span - 1) // 2
+        )
     return averages
 
 
@@ -447,7 +452,7 @@ def fit_baseline(
     z -= references.expected(z, run_keys, place)
     # what is missing or still is judged for itself, not as one feature of many
     metrics = [f"{metric} {name}" if name in {MISSING, STILL} else metric for metric, name in names]
-    average = lasting(z, index, settings.memory)
+    average = lasting(z, index, settings.lasting_windows)
     scores = _out_of_fold(z, average, run_keys, settings, metrics)
     detectors = tuple(d.fit(z if d.sees == "now" else average) for d in unfitted(settings, metrics))
     limits = np.nanquantile(scores, settings.flag_quantile, axis=0)
@@ -461,7 +466,7 @@ def fit_baseline(
         tuple(Calibration.learn(scores[:, columns]) for columns in _TOGETHER),
         -float(np.log10(settings.alarm_probability)),
         settings.allowance,
-        settings.memory,
+        settings.lasting_windows,
     )
 
 
@@ -563,6 +568,10 @@ def _anomalous(baseline: Baseline, windows: pl.DataFrame, surprisal: Array) -> M
     rows = windows.with_row_index("row").group_by("run_key", "host", maintain_order=True).agg("row")["row"]
     for row in rows:
         own = row.to_numpy()
-        for column in surprisal[own].T:
-            raised[own] |= anomalous(column, baseline.alarm, baseline.allowance, baseline.references.overlap)
+        for kind, column in enumerate(surprisal[own].T):
+            overlap = baseline.references.overlap
+            if kind == _PEAKS:
+                # averages share half of what they are made of with the others of their span, on average
+                overlap = (overlap + baseline.span) // 2
+            raised[own] |= anomalous(column, baseline.alarm, baseline.allowance, overlap)
     return raised

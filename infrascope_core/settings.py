@@ -87,16 +87,16 @@ class DetectorSettings(_Frozen):
     flag_quantile: float = Field(0.99, gt=0, lt=1)
     """Quantile of the baseline's own scores above which a detector flags (Reveal, section 4.3)."""
     alarm_probability: float = Field(1e-4, gt=0, lt=1)
-    """A window is anomalous if a normal one scores as high with a lower probability than this."""
+    """A stretch of windows is anomalous if it is less probable than this in a normal run (`alarms`)."""
     allowance: float = Field(1.0, ge=0)
     """Surprisal that adds nothing to a stretch of windows that are anomalous together: one normal window in ten."""
     pca_variance: float = Field(0.95, gt=0, le=1)
     """Share of the variance that the principal components keep (Reveal, section 4.3)."""
     trees: int = Field(100, ge=1)
     random_state: int = 0
-    memory: float = Field(0.9, ge=0, lt=1)
-    """Weight of what was before in a metric's lasting deviation, per window: 0.9 remembers some 10 windows."""
-    peak_metrics: int = Field(3, ge=1)
+    lasting_windows: int = Field(10, ge=1)
+    """Windows over which a metric's lasting deviation is averaged: 10 s with a stride of 1 s."""
+    peak_metrics: int = Field(8, ge=1)
     """Metrics, the most deviating ones, that the detector of peaks looks at."""
     reasons_per_window: int = Field(10, ge=1)
 
