@@ -156,12 +156,14 @@ class Metrics:
         return _shares(largest), self.order[np.minimum.reduceat(place, self.families, axis=1)]
 
     def by_subsystem(self, share: Array) -> Array:
-        """For each family, the summed share of all families of its subsystem: windows x families."""
-        of = self.subsystem[self.order[self.families]]
-        sums = np.empty_like(share)
-        for name in np.unique(of):
-            sums[:, of == name] = share[:, of == name].sum(axis=1, keepdims=True)
-        return sums
+        """For each family, the share of its subsystem in the evidence: windows x families.
+
+        A subsystem has the sum of its families' shares over the square root of their number, as the noise in a sum
+        grows: else the one with the most metrics would be to blame for whatever happens.
+        """
+        subsystems, of = np.unique(self.subsystem[self.order[self.families]], return_inverse=True)
+        belongs = of[:, None] == np.arange(len(subsystems))
+        return _shares((share @ belongs) / np.sqrt(belongs.sum(axis=0)))[:, of]
 
     def leading_feature(self, by_feature: Array, rows: Ints, metrics: Ints) -> Ints:
         """The feature that has most of a metric's evidence in a window, for pairs of windows and metrics."""

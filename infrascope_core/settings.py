@@ -112,7 +112,7 @@ class ReanalysisSettings(_Frozen):
     """A fall is a reset if the run's smallest value is below this share of its largest, ..."""
     max_resets: int = Field(2, ge=0)
     """... and the run falls no more often than this."""
-    min_pairs: int = Field(2, ge=1)
+    min_pairs: int = Field(1, ge=1)
     """Fewest pairs of successive runs of a host to judge by their order: one is in order by chance half the time."""
     max_broken_pairs: float = Field(0.25, ge=0, lt=1)
     """Share of the pairs of successive runs of a host that may begin below where the earlier one ended (reboots)."""
