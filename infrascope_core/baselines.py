@@ -344,20 +344,25 @@ def baseline_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) ->
         its minimum is the same.
     """
     real = [i for i, (_, name) in enumerate(names) if name not in {MISSING, STILL}]
-    windows, found = feature_matrix(features, [names[i] for i in real])
-    matrix = np.full((windows.height, len(names)), np.nan)
-    matrix[:, real] = found
-    del found
-    for pseudo in (MISSING, STILL):
-        asked = [i for i, (_, name) in enumerate(names) if name == pseudo]
-        if asked:
-            metrics = [names[i][0] for i in asked]
-            _, high = feature_matrix(features, [(metric, "maximum") for metric in metrics])
-            if pseudo == MISSING:
-                matrix[:, asked] = np.isnan(high)
-            else:
-                _, low = feature_matrix(features, [(metric, "minimum") for metric in metrics])
-                matrix[:, asked] = np.where(np.isnan(high) | np.isnan(low), np.nan, high == low)
+    pseudo = {name: [i for i, (_, of) in enumerate(names) if of == name] for name in (MISSING, STILL)}
+    asked = [names[i] for i in real]
+    # what the pseudo-features are made from, where it is not among the names itself
+    ends = {(names[i][0], "maximum") for part in pseudo.values() for i in part}
+    ends |= {(names[i][0], "minimum") for i in pseudo[STILL]}
+    asked += sorted(ends - set(asked))
+    windows, found = feature_matrix(features, asked)
+    if not ends:
+        return windows, found
+    column = {name: i for i, name in enumerate(asked)}
+    matrix = np.empty((windows.height, len(names)))
+    matrix[:, real] = found[:, : len(real)]
+    for name, of in pseudo.items():
+        high = found[:, [column[names[i][0], "maximum"] for i in of]]
+        if name == MISSING:
+            matrix[:, of] = np.isnan(high)
+        else:
+            low = found[:, [column[names[i][0], "minimum"] for i in of]]
+            matrix[:, of] = np.where(np.isnan(high) | np.isnan(low), np.nan, high == low)
     return windows, matrix
 
 

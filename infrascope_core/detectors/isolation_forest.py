@@ -99,7 +99,8 @@ class IsolationForest(Detector):
         self.left = np.where(leaf, here, left + shift).astype(np.int64)
         self.right = np.where(leaf, here, right + shift).astype(np.int64)
         self.feature = np.where(leaf, 0, np.concatenate([t.feature for t in trees])).astype(np.int64)
-        self.threshold = np.concatenate([t.threshold for t in trees]).astype(np.float64)
+        # damping keeps the order, so that it may as well be taken back from the thresholds, once
+        self.threshold = _undamped(np.concatenate([t.threshold for t in trees]).astype(np.float64))
         windows = np.concatenate([t.n_node_samples for t in trees]).astype(np.float64)
         depth = np.concatenate([t.compute_node_depths() for t in trees]) - 1
         self.length = np.where(leaf, depth + _search_length(windows), 0.0)
@@ -137,17 +138,19 @@ class IsolationForest(Detector):
 
     def _steps(self, z: Array) -> Iterator[tuple[Ints, Ints]]:
         """Walk all windows down all trees; each step gives nodes before and after, windows x trees."""
-        # scikit-learn compares in single precision.
-        x = damped(z).astype(np.float32)
-        rows = np.arange(len(x))[:, None]
-        node = np.broadcast_to(self.roots, (len(x), len(self.roots)))
+        rows = np.arange(len(z))[:, None]
+        node = np.broadcast_to(self.roots, (len(z), len(self.roots)))
         while True:
-            goes_left = x[rows, self.feature[node]] <= self.threshold[node]
+            goes_left = z[rows, self.feature[node]] <= self.threshold[node]
             child = np.where(goes_left, self.left[node], self.right[node])
             yield node, child
             if np.array_equal(node, child):
                 return
             node = child
+
+
+def _undamped(z: Array) -> Array:
+    return np.copysign(np.expm1(np.abs(z)), z)
 
 
 def _search_length(windows: Array) -> Array:
