@@ -27,6 +27,9 @@ from infrascope_core.tables import ANOMALY_REASONS
 
 Ints = NDArray[np.int64]
 
+_FARTHEST = 5.0
+"""Ranges beyond its own range up to which a metric gains evidence: one that hardly ever moved is soon far out."""
+
 
 def reasons(
     baseline: Baseline,
@@ -196,7 +199,7 @@ def evidence(baseline: Baseline, judged: Judged) -> Array:
         seen = judged.seen_by(detector)
         if isinstance(detector, MetricPeaks):
             if baseline.knows_ranges:
-                beyond = np.maximum(detector.ratios(seen, np.ones(seen.shape, dtype=bool)) - 1.0, 0.0)
+                beyond = np.clip(detector.ratios(seen, np.ones(seen.shape, dtype=bool)) - 1.0, 0.0, _FARTHEST)
                 peaks = detector.of_features(beyond, seen)
         else:
             together += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))

@@ -283,8 +283,8 @@ STEPS: dict[str, Step] = {
     "group_windows": Step("1", ("curated_metrics",), lambda p, k: p.settings.windows.digest(), _group_windows),
     "baskets": Step("1", ("group_windows",), lambda p, k: fitted_rows(p, THRESHOLDS.name, k).write_json(), _baskets),
     "window_features": Step("3", ("telemetry",), _knows_features, _window_features),
-    "anomaly_scores": Step("1", ("window_features",), _knows_baseline, _anomaly_scores),
-    "anomaly_reasons": Step("1", ("window_features", "anomaly_scores"), _knows_baseline, _anomaly_reasons),
+    "anomaly_scores": Step("2", ("window_features",), _knows_baseline, _anomaly_scores),
+    "anomaly_reasons": Step("2", ("window_features", "anomaly_scores"), _knows_baseline, _anomaly_reasons),
     "anomaly_episodes": Step("1", ("anomaly_scores", "anomaly_reasons", "baskets"), _knows_rules, _anomaly_episodes),
     "anomaly_report": Step(
         "1",
