@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import factorial
 
 Array = NDArray[np.float64]
 
@@ -37,9 +37,12 @@ def together(surprisals: Array) -> Array:
     of freedom to be above 2 s. NaN is unknown and left out; where all are, so is the result.
     """
     known = ~np.isnan(surprisals)
-    total = np.where(known, surprisals, 0.0).sum(axis=1) * np.log(10.0)
-    kinds = np.maximum(known.sum(axis=1), 1)
-    combined = -np.asarray(chi2.logsf(2.0 * total, 2 * kinds)) / np.log(10.0)
+    total = np.where(known, surprisals, 0.0).sum(axis=1, keepdims=True) * np.log(10.0)
+    kinds = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    # that is exp(-s) (1 + s + ... + s^(k-1) / (k-1)!); in logarithms, because a gross fault's is too small for a float
+    power = np.arange(surprisals.shape[1])
+    terms = np.where(power < kinds, total**power / factorial(power), 0.0)
+    combined = np.maximum(total[:, 0] - np.log(terms.sum(axis=1)), 0.0) / np.log(10.0)
     return np.where(known.any(axis=1), combined, np.nan)
 
 
@@ -118,6 +121,8 @@ class Calibration:
             middle.shape != (detectors,)
             or reach.shape != middle.shape
             or not finite
+            or not (reach > 0).all()
+            or count < 1
             or decay <= 0
             or len(grid) != _GRID
         ):

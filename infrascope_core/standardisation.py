@@ -18,8 +18,8 @@ Mask = NDArray[np.bool_]
 LARGEST_Z = 100.0
 """Standardised features are held within this bound.
 
-In a sample of n windows none can be farther from the mean than (n - 1) / sqrt(n) standard deviations
-(Samuelson's inequality), which is 100 for n = 10,000. But a feature that hardly moved in the baseline may be a
+In a sample of n windows none can be farther from the mean than sqrt(n - 1) standard deviations (Samuelson's
+inequality), which is 100 for n = 10,000. But a feature that hardly moved in the baseline may be a
 million of its tiny standard deviations away in a new run; unbounded, that one feature would drown all others.
 """
 NOVELTY = 10.0

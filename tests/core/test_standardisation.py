@@ -1,88 +1,137 @@
-"""Location and scale by place in the run; written out for matrices that fit on a hand."""
+"""Location and scale, written out for features that fit on a hand, and against numpy where they do not."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from infrascope_core.standardisation import LARGEST_Z, Moments, fit_moments
+from infrascope_core.standardisation import LARGEST_Z, NOVELTY, Moments, fit_moments
 
 NAN = np.nan
+DECILES_OF_NORMAL = 2.5631031310892007
 
 
-def runs(*rows: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Runs of one feature as (windows x 1, window numbers)."""
-    return (
-        np.array([[value] for row in rows for value in row]),
-        np.array([number for row in rows for number in range(len(row))]),
-    )
+def column(*values: float) -> np.ndarray:
+    """Windows of one feature."""
+    return np.array(values, dtype=float)[:, None]
 
 
-def test_openings_are_judged_by_openings():
-    x, window = runs([90, 1, 3], [110, 1, 3])
-    moments, keep = fit_moments(x, window, openings=1)
-    assert keep.all()
-    assert moments.location == [2]
-    assert moments.scale == [1]
-    # mean of the two openings is 100; with two runs it counts half, the general mean of 2 the other half
-    assert moments.opening_location == [[51]]
-    assert moments.opening_scale[0, 0] == pytest.approx(np.sqrt((39**2 + 59**2) / 2))
-    assert moments.expected(np.array([0, 1, 7])).ravel().tolist() == [51, 2, 2]
-    assert moments.standardise(np.array([[51.0], [3.0]]), np.array([0, 5])).ravel().tolist() == [0, 1]
+def test_plain_is_mean_and_standard_deviation():
+    moments, keep = fit_moments(column(1, 3, 5, 7), "plain")
+    assert keep.tolist() == [True]
+    assert moments.location == [4]
+    assert moments.scale == pytest.approx([np.sqrt(5)])
 
 
-def test_a_single_run_cannot_vouch_for_its_own_start():
-    x, window = runs([90, 1, 3])
-    moments, _ = fit_moments(x, window, openings=1)
-    assert moments.opening_location == moments.location
-    assert moments.standardise(x, window)[0, 0] == 88
+def test_robust_is_median_and_the_distance_between_deciles():
+    moments, keep = fit_moments(column(*range(10), 1000), "robust")
+    # of eleven values the deciles are the second and the last but one; the thousand is neither
+    assert keep.tolist() == [True]
+    assert moments.location == [5]
+    assert moments.scale == pytest.approx([max(8 / DECILES_OF_NORMAL, 0.1 * np.std([*range(10), 1000]))])
+    assert fit_moments(column(*range(11)), "robust")[0].scale == pytest.approx([8 / DECILES_OF_NORMAL])
 
 
-def test_without_openings_it_is_mean_and_standard_deviation():
+def test_what_rests_and_bursts_has_a_tenth_of_its_standard_deviation():
+    moments, _ = fit_moments(column(*[0] * 19, 1), "robust")
+    assert moments.location == [0]
+    assert moments.scale == pytest.approx([0.1 * np.sqrt(0.05 * 0.95)])
+    assert not moments.constant[0]
+
+
+@pytest.mark.parametrize("kind", ["plain", "robust"])
+def test_missing_values_are_left_out(kind):
     rng = np.random.default_rng(0)
-    x, window = rng.normal(5, 2, (50, 300)), np.arange(50)  # wider than one piece
-    moments, keep = fit_moments(x, window, openings=0)
+    x = rng.normal(5, 2, (50, 300))  # wider than one piece
+    x[rng.random(x.shape) < 0.2] = NAN
+    moments, keep = fit_moments(x, kind)
     assert keep.all()
-    assert moments.location == pytest.approx(x.mean(axis=0))
-    assert moments.scale == pytest.approx(x.std(axis=0))
-
-
-def test_runs_of_nothing_but_openings_still_have_a_baseline():
-    x, window = runs([1, 3], [2, 4], [1, 5])
-    moments, keep = fit_moments(x, window, openings=3)
-    assert keep.all()
-    assert moments.location[0] == pytest.approx(x.mean())
-    assert np.isfinite(moments.standardise(x, window)).all()
+    location, scale = np.nanmean(x, axis=0), np.nanstd(x, axis=0)
+    if kind == "robust":
+        location = np.nanmedian(x, axis=0)
+        scale = np.diff(np.nanquantile(x, [0.1, 0.9], axis=0), axis=0)[0] / DECILES_OF_NORMAL
+    np.testing.assert_allclose(moments.location, location, rtol=1e-12)
+    np.testing.assert_allclose(moments.scale, scale, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("rows", "judged"),
+    ("values", "known", "constant"),
     [
-        ([[0, 7, 7, 7]], False),  # moves in the opening only
-        ([[1e12, 1e12 + 1, 1e12, 1e12 + 1]], False),  # rounding, beside its magnitude
-        ([[1e9, 1e9 + 10, 1e9, 1e9 + 10]], True),
-        ([[1, NAN, 3, NAN, 5, 6]], True),
-        ([[1, NAN, 3, NAN, NAN, NAN]], False),
+        ([7, 7, 7, 7], True, True),
+        ([0.1, 0.1, 0.1], True, True),
+        ([1e12, 1e12 + 1, 1e12, 1e12 + 1], True, True),  # rounding, beside its magnitude
+        ([1e9, 1e9 + 10, 1e9, 1e9 + 10], True, False),
+        ([1, NAN, 3, NAN], True, False),
+        ([1, NAN, 3, NAN, NAN], False, None),  # missing from more than half
+        ([NAN, NAN], False, None),
     ],
 )
-def test_what_can_be_judged(rows, judged):
-    _, keep = fit_moments(*runs(*rows), openings=1)
-    assert keep.tolist() == [judged]
+@pytest.mark.parametrize("kind", ["plain", "robust"])
+def test_what_can_be_judged_and_what_never_moved(kind, values, known, constant):
+    moments, keep = fit_moments(column(*values), kind)
+    assert keep.tolist() == [known]
+    if known:
+        assert moments.constant.tolist() == [constant]
+        assert np.isfinite(moments.location).all()
+    else:
+        assert (moments.location.tolist(), moments.scale.tolist()) == ([0], [1])
+
+
+def test_a_constant_that_left_its_value_counts_as_a_novelty():
+    moments, _ = fit_moments(np.array([[100.0, 0.0]] * 3), "robust")
+    new = np.array([[100.5, 0.0], [102.0, 1e-9], [98.0, -5.0], [NAN, NAN]])
+    assert moments.standardise(new)[:3].tolist() == [[0, 0], [NOVELTY, NOVELTY], [-NOVELTY, -NOVELTY]]
+    assert np.isnan(moments.standardise(new)[3]).all()
 
 
 def test_missing_stays_missing_and_nothing_is_endless():
-    moments = Moments(np.zeros(2), np.full(2, 1e-300), np.zeros((0, 2)), np.ones((0, 2)))
-    z = moments.standardise(np.array([[1.0, NAN]]), np.array([0]))
-    assert z[0, 0] == LARGEST_Z
+    moments = Moments(np.zeros(2), np.full(2, 1e-300), np.zeros(2, dtype=bool))
+    z = moments.standardise(np.array([[1.0, NAN], [-1.0, 0.0]]))
+    assert z[:, 0].tolist() == [LARGEST_Z, -LARGEST_Z]
     assert np.isnan(z[0, 1])
+    assert z[1, 1] == 0
+
+
+def test_the_bound_is_what_ten_thousand_windows_can_reach():
+    """Samuelson's inequality: one window in n apart from n - 1 equal ones is the farthest that there is."""
+    lone = column(1, *[0] * 9_999)
+    farthest = fit_moments(lone, "plain")[0].standardise(lone).max()
+    assert farthest == pytest.approx(np.sqrt(9_999))
+    assert round(farthest) == LARGEST_Z
+
+
+@given(arrays(np.float64, (12, 3), elements=st.floats(-1e6, 1e6, width=32)), st.sampled_from(["plain", "robust"]))
+def test_standardised_features_can_be_turned_back(x, kind):
+    moments, _ = fit_moments(x, kind)
+    z = moments.standardise(x.copy())
+    inside = (np.abs(z) < LARGEST_Z) & ~moments.constant
+    np.testing.assert_allclose(moments.value(z)[inside], x[inside], rtol=1e-9, atol=1e-6)
+    assert (moments.value(z)[:, moments.constant] == moments.location[moments.constant]).all()
+
+
+def test_some_features_keep_their_moments():
+    moments, _ = fit_moments(np.array([[1.0, 7.0, 2.0], [3.0, 7.0, 6.0]]), "plain")
+    some = moments.select(np.array([False, True, True]))
+    assert some.location.tolist() == [7, 4]
+    assert some.scale.tolist() == [1, 2]
+    assert some.constant.tolist() == [True, False]
 
 
 def test_arrays_survive_and_forgeries_do_not():
-    moments, _ = fit_moments(*runs([90, 1, 3], [110, 1, 3]), openings=1)
-    arrays = dict(moments.arrays())
-    assert Moments.from_arrays(arrays, 1).arrays() == arrays
-    for forged in ({"scale": np.zeros(1)}, {"location": np.ones(2)}, {"opening_scale": np.full((1, 1), NAN)}):
-        with pytest.raises(ValueError, match="does not fit"):
-            Moments.from_arrays(arrays | forged, 1)
-    with pytest.raises(KeyError):
-        Moments.from_arrays({k: v for k, v in arrays.items() if k != "scale"}, 1)
+    moments, _ = fit_moments(column(90, 1, 3), "plain")
+    stored = moments.arrays()
+    assert Moments.from_arrays(dict(stored), 1).arrays() == stored
+    forgeries = {
+        "location": (np.ones(2), np.array([NAN]), np.ones((1, 1))),
+        "scale": (np.zeros(1), -np.ones(1), np.array([np.inf])),
+        "constant": (np.zeros(0, dtype=bool),),
+    }
+    for name, values in forgeries.items():
+        for forged in values:
+            with pytest.raises(ValueError, match=r"does not fit|not positive"):
+                Moments.from_arrays(stored | {name: forged}, 1)
+        with pytest.raises(KeyError):
+            Moments.from_arrays({k: v for k, v in stored.items() if k != name}, 1)

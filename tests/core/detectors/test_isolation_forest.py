@@ -1,10 +1,11 @@
-"""The forest against scikit-learn's own, and the attribution on a tree small enough to follow."""
+"""The forest against scikit-learn's own, and the explanation on a tree small enough to follow."""
 
 import numpy as np
 import pytest
 from sklearn import ensemble
 
 from infrascope_core.detectors import IsolationForest
+from infrascope_core.detectors.base import damped
 
 
 @pytest.mark.parametrize("windows", [10, 200, 1000])
@@ -12,9 +13,9 @@ def test_scores_are_scikit_learns(windows):
     rng = np.random.default_rng(0)
     z, new = rng.normal(size=(windows, 7)), 3 * rng.normal(size=(5000, 7))
     z[:, 3] = 0.0
-    peer = ensemble.IsolationForest(n_estimators=50, random_state=3).fit(z)
+    peer = ensemble.IsolationForest(n_estimators=50, random_state=3).fit(damped(z).astype(np.float32))
     ours = IsolationForest(trees=50, random_state=3).fit(z)
-    np.testing.assert_allclose(ours.score(new), -peer.score_samples(new), rtol=1e-12)
+    np.testing.assert_allclose(ours.score(new), -peer.score_samples(damped(new)), rtol=1e-12)
 
 
 def one_split() -> IsolationForest:
@@ -34,12 +35,20 @@ def one_split() -> IsolationForest:
     )
 
 
-def test_the_path_length_makes_the_score_and_the_shortening_split_the_contribution():
+def test_the_path_length_makes_the_score_and_the_shortening_splits_it():
     alone, crowd = np.array([[9.0, 1.0]]), np.array([[9.0, 0.0]])
     c4 = 2 * (np.log(3) + np.euler_gamma) - 1.5
     assert one_split().score(alone) == pytest.approx([2 ** (-1 / c4)])
-    np.testing.assert_allclose(one_split().contributions(alone), [[0, 2 ** (-1 / c4)]])
-    assert one_split().contributions(crowd).tolist() == [[0.0, 0.0]]
+    np.testing.assert_allclose(one_split().explain(alone), [[0, 2 ** (-1 / c4)]])
+    assert one_split().explain(crowd).tolist() == [[0.0, 0.0]]
+
+
+def test_a_window_far_out_does_not_hide_the_others_from_the_splits():
+    """Undamped, next to no split would fall between 0 and 5, with one training window at 1e6."""
+    z = np.random.default_rng(0).normal(size=(256, 1))
+    z[0] = 1e6
+    near, far = IsolationForest(trees=50).fit(z).score(np.array([[0.0], [5.0]]))
+    assert far > near + 0.2
 
 
 def test_expected_lengths_are_the_training_windows_mean():

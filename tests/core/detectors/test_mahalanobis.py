@@ -1,27 +1,49 @@
-"""Mahalanobis by hand, and against the textbook formula and scikit-learn's PCA."""
+"""Mahalanobis of damped deviations by hand, and against the textbook formula and scikit-learn's PCA."""
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
 from infrascope_core.detectors import Mahalanobis
+from infrascope_core.detectors.base import damped
+
+
+def test_damping_keeps_order_and_sign_and_little_of_what_is_far_out():
+    np.testing.assert_allclose(damped(np.array([0.0, 1.0, -1.0, 99.0])), np.log([1, 2, 0.5, 100]))
 
 
 def test_uncorrelated_features_by_hand():
-    """Two features of variance 16 / 3: a window at (2, 1) is sqrt(5 / (16 / 3)) away."""
-    z = np.array([[2.0, 2.0], [2.0, -2.0], [-2.0, 2.0], [-2.0, -2.0]])
+    """Two features, damped of variance 16 / 3: a window damped to (2, 1) is sqrt(5 / (16 / 3)) away."""
+    one, two = np.expm1(1.0), np.expm1(2.0)
+    z = np.array([[two, two], [two, -two], [-two, two], [-two, -two]])
     fitted = Mahalanobis(variance=1.0).fit(z)
-    assert fitted.score(np.array([[2.0, 1.0]])) == pytest.approx([(15 / 16) ** 0.5])
+    assert fitted.score(np.array([[two, one]])) == pytest.approx([(15 / 16) ** 0.5])
     np.testing.assert_allclose(
-        fitted.contributions(np.array([[2.0, 1.0]])), [[0.8 * (15 / 16) ** 0.5, 0.2 * (15 / 16) ** 0.5]]
+        fitted.explain(np.array([[two, one]])), [[0.8 * (15 / 16) ** 0.5, 0.2 * (15 / 16) ** 0.5]]
     )
+
+
+def test_a_feature_that_moves_as_the_others_lead_one_to_expect_speaks_for_a_normal_window():
+    """Covariance [[2, 1], [1, 2]] of damped features: at (4, 1) the squared distance is 28 / 3 - 2 / 3."""
+    values, vectors = np.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    corners = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) * np.sqrt(3 / 4)
+    training = corners @ (vectors * np.sqrt(values)).T
+    fitted = Mahalanobis(variance=1.0).fit(undamped(training))
+    window = undamped(np.array([[4.0, 1.0]]))
+    distance = np.sqrt(26 / 3)
+    assert fitted.score(window) == pytest.approx([distance])
+    np.testing.assert_allclose(fitted.explain(window), [[28 / 3 / distance, -2 / 3 / distance]])
+
+
+def undamped(y: np.ndarray) -> np.ndarray:
+    return np.sign(y) * np.expm1(np.abs(y))
 
 
 def test_with_all_components_it_is_the_textbook_distance():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(200, 6)) @ rng.normal(size=(6, 6))
-    y = z - z.mean(axis=0)
-    expected = np.sqrt(np.einsum("ij,jk,ik->i", y, np.linalg.inv(np.cov(z.T)), y))
+    y = damped(z) - damped(z).mean(axis=0)
+    expected = np.sqrt(np.einsum("ij,jk,ik->i", y, np.linalg.inv(np.cov(y.T)), y))
     np.testing.assert_allclose(Mahalanobis(variance=1.0).fit(z).score(z), expected, rtol=1e-9)
 
 
@@ -29,10 +51,10 @@ def test_with_all_components_it_is_the_textbook_distance():
 def test_the_subspace_is_scikit_learns(shape):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(shape[0], 8)) @ rng.normal(size=(8, shape[1])) + 0.1 * rng.normal(size=shape)
-    pca = PCA(n_components=0.95, svd_solver="full").fit(z)
+    pca = PCA(n_components=0.95, svd_solver="full").fit(damped(z))
     fitted = Mahalanobis(variance=0.95).fit(z)
     assert fitted.projection.shape == (shape[1], pca.n_components_)
-    t = pca.transform(z) / np.sqrt(pca.explained_variance_)
+    t = pca.transform(damped(z)) / np.sqrt(pca.explained_variance_)
     np.testing.assert_allclose(fitted.score(z), np.sqrt((t**2).sum(axis=1)), rtol=1e-7)
 
 

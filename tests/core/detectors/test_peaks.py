@@ -1,0 +1,94 @@
+"""Peaks by hand: each metric against its own range, and the most deviating ones together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from infrascope_core.detectors import MetricPeaks
+
+BASELINE = np.array([[1.0, -3.0, 0.5, 0.0], [0.0, 1.0, -4.0, 0.01]])
+METRICS = ["cpu", "cpu", "disk", "net"]
+"""Mean |z| of cpu is 2 and 0.5, of disk 0.5 and 4, of net 0 and 0.01."""
+
+
+def fitted(top: int = 8) -> MetricPeaks:
+    return MetricPeaks(METRICS, top).fit(BASELINE)
+
+
+def known(z: np.ndarray) -> np.ndarray:
+    return ~np.isnan(z)
+
+
+def test_a_metrics_range_is_the_largest_that_the_baseline_has_and_never_next_to_nothing():
+    assert fitted().range.tolist() == [2.0, 4.0, 0.1]
+
+
+def test_ratios_are_mean_deviations_over_the_range():
+    z = np.array([[4.0, -4.0, 2.0, 0.3]])
+    np.testing.assert_allclose(fitted().ratios(z, known(z)), [[2.0, 0.5, 3.0]])
+
+
+def test_the_score_is_the_geometric_mean_of_the_largest():
+    z = np.array([[4.0, -4.0, 2.0, 0.3]])
+    assert fitted(top=1).score(z) == pytest.approx([3.0])
+    assert fitted(top=2).score(z) == pytest.approx([np.sqrt(2.0 * 3.0)])
+    assert fitted(top=3).score(z) == pytest.approx([3.0 ** (1 / 3)])
+    assert fitted(top=8).score(z) == pytest.approx([3.0 ** (1 / 3)])  # there are no more than three
+
+
+def test_several_that_are_somewhat_out_count_more_than_one_far_out():
+    one, several = np.array([[80.0, 80.0, 0.04, 0.0]]), np.array([[8.0, 8.0, 16.0, 0.4]])
+    assert fitted(top=3).score(several) == pytest.approx([4.0])
+    assert fitted(top=3).score(one)[0] < 1.0
+
+
+def test_metrics_share_the_score_by_their_ratios_and_their_features_by_size():
+    z = np.array([[6.0, -2.0, 2.0, 0.3]])
+    score = np.sqrt(6.0)  # cpu 2, net 3; disk with 0.5 is not among the two
+    np.testing.assert_allclose(
+        fitted(top=2).explain(z), [[score * 0.4 * 0.75, score * 0.4 * 0.25, 0.0, score * 0.6]], rtol=1e-12
+    )
+
+
+def test_the_planted_metric_comes_first():
+    rng = np.random.default_rng(0)
+    metrics = [f"m{i // 3:02}" for i in range(60)]
+    peaks = MetricPeaks(metrics).fit(rng.normal(size=(200, 60)))
+    z = rng.normal(size=(40, 60))
+    z[25, 33:36] += 20
+    assert peaks.score(z).argmax() == 25
+    split = peaks.explain(z)
+    assert np.add.reduceat(split[25], peaks.starts).argmax() == 11
+    np.testing.assert_allclose(split.sum(axis=1), peaks.score(z), rtol=1e-12)
+
+
+def test_missing_features_are_left_out_of_their_metrics_mean():
+    z = np.array([[8.0, np.nan, np.nan, 0.1]])
+    np.testing.assert_allclose(fitted().ratios(np.nan_to_num(z), known(z)), [[4.0, 0.0, 1.0]])
+    split = fitted(top=2).explain(z)
+    np.testing.assert_allclose(split, [[2.0 * 0.8, 0.0, 0.0, 2.0 * 0.2]])
+
+
+def test_a_window_that_deviates_nowhere_has_the_least_score_and_nothing_to_explain():
+    calm = np.zeros((1, 4))
+    assert fitted().score(calm) == pytest.approx([1e-3])
+    assert fitted().explain(calm).tolist() == [[0.0] * 4]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"starts": [1, 2, 3]},
+        {"starts": [0, 2, 2]},
+        {"starts": []},
+        {"range": [1.0, 2.0]},
+        {"range": [1.0, 0.0, 2.0]},
+        {"range": [1.0, np.nan, 2.0]},
+        {"top": [0]},
+    ],
+)
+def test_ranges_that_do_not_fit_the_metrics_are_refused(broken):
+    state = fitted().state() | {k: np.array(v) for k, v in broken.items()}
+    with pytest.raises(ValueError, match="metrics and their ranges"):
+        MetricPeaks.from_state(state)
