@@ -160,7 +160,8 @@ class References:
         runs = tuple(arrays["runs"].tobytes().decode().split("\n"))
         band = arrays["band"].astype(np.float64).tolist()
         fits = z.shape == (len(run), features) and len(place) == len(run) > 0 and basis.shape[:1] == (features,)
-        if not fits or basis.ndim != 2 or len(band) not in {0, 2} or run.min() < 0 or run.max() >= len(runs):
+        fits &= arrays["overlap"].shape == (1,) and basis.ndim == 2 and len(band) in {0, 2}
+        if not fits or run.min() < 0 or run.max() >= len(runs) or np.isinf(z).any():
             raise ValueError("the reference windows do not fit the names")
         return cls(z, run, place, runs, basis, (int(band[0]), band[1]) if band else None, int(arrays["overlap"][0]))
 
