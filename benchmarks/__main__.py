@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import collector, features, pipeline, simulator
+from benchmarks import collector, detectors, features, pipeline, simulator
 
 
 def main() -> int:
@@ -19,6 +19,7 @@ def main() -> int:
     for claim in (
         *pipeline.claims(console),
         *features.claims(console),
+        *detectors.claims(console),
         *simulator.claims(console),
         *_collector(console),
     ):

@@ -1,0 +1,105 @@
+"""Fitting a large workload's baseline, and scoring windows given their features: seconds and memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+
+from benchmarks.features import Context
+from benchmarks.pipeline import Claim, best
+from infrascope_core.features import window_features
+from infrascope_core.latency import PAPER
+from infrascope_core.models import baseline_of, fit_baselines
+from infrascope_core.pipeline import Pipeline
+from infrascope_core.settings import Settings
+from infrascope_core.tables import RUN_FILES
+
+RUNS, WINDOWS, METRICS = 60, 600, 400
+BATCH = 1000
+REVEALS = ("zscore", "mahalanobis", "isolation_forest")
+
+
+def claims(console: Console) -> Iterator[Claim]:
+    """Fill a lake with a workload's features, fit it in a process of its own, and score with what was fitted."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = Pipeline(Path(folder), Settings())
+        for number in range(RUNS):
+            _put_run(pipeline, number)
+        code = (
+            "import json, resource, sys, time; from pathlib import Path; "
+            "from infrascope_core.models import fit_baselines; from infrascope_core.pipeline import Pipeline; "
+            "from infrascope_core.settings import Settings; start = time.perf_counter(); "
+            "fitted = fit_baselines(Pipeline(Path(sys.argv[1]), Settings())); "
+            "print(json.dumps([time.perf_counter() - start, int(fitted['windows'][0]), "
+            "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))"
+        )
+        said = subprocess.run([sys.executable, "-c", code, folder], check=True, capture_output=True, text=True).stdout
+        seconds, windows, gib = json.loads(said)
+        console.print(
+            f"fit of {RUNS} runs × {WINDOWS} windows × {METRICS} metrics: {seconds:.0f} s on {windows} of them"
+        )
+        yield Claim(f"peak memory of a fit, {RUNS} runs × {WINDOWS} windows × {METRICS} metrics", gib, 3.0, "GiB")
+        fit_baselines(pipeline)
+        key = _key(0)
+        baseline = baseline_of(pipeline, key)
+        assert baseline is not None
+        features = window_features(_telemetry(RUNS, BATCH), pipeline.settings.features)
+        for batch, limit_ms in ((1, 5.0), (BATCH, 0.2)):
+            own = features.filter(pl.col("window") < batch)
+            judged = baseline.judge(own)
+            work = {d.name: partial(d.score, judged.seen_by(d)) for d in baseline.detectors}
+            work["judge"] = partial(baseline.judge, own)
+            times = {name: took / batch for name, took in best(5, **work).items()}
+            console.print(f"batch of {batch}: " + ", ".join(f"{n} {1e3 * took:.3g} ms" for n, took in times.items()))
+            three = 1e3 * sum(times[name] for name in REVEALS)
+            yield Claim(f"scoring a window given its features, 3 detectors, batch of {batch}", three, limit_ms, "ms")
+            if batch == 1:
+                for name in REVEALS:
+                    yield Context(f"{name}, one window", times[name], PAPER[name], "s")
+
+
+def _key(number: int) -> str:
+    return f"train_NETforTask_default_2026-01-01T00-{number // 60:02d}-{number % 60:02d}_node01"
+
+
+def _telemetry(seed: int, windows: int) -> pl.DataFrame:
+    """Signals with a common course and noise of their own."""
+    rng = np.random.default_rng(seed)
+    samples = windows * 10 + 20
+    course = np.sin(np.arange(samples) / 50)[:, None] * rng.uniform(0, 2, METRICS)
+    values = course + np.cumsum(rng.normal(0, 0.01, (samples, METRICS)), axis=0) + rng.normal(0, 1, (samples, METRICS))
+    start = datetime(2026, 1, 1)
+    return pl.DataFrame(
+        {
+            "run_key": [_key(seed)] * samples,
+            "host": ["node01"] * samples,
+            "sample": np.arange(samples),
+            "ts": [start + timedelta(seconds=0.1 * i) for i in range(samples)],
+        }
+    ).hstack(pl.DataFrame({f"Turbostat:m{i:03d}[-]": values[:, i] for i in range(METRICS)}))
+
+
+def _put_run(pipeline: Pipeline, number: int) -> None:
+    row = dict.fromkeys(RUN_FILES.schema.names()) | {
+        "run_key": _key(number),
+        "platform": "cpu",
+        "phase": "train",
+        "workload": "NET__Task__default",
+        "host": "node01",
+        "interval_s": 0.1,
+        "labelled": False,
+        "status": "accepted",
+    }
+    pipeline.lake.write(pl.DataFrame([row], schema=RUN_FILES.schema), "run_files", _key(number))
+    features = window_features(_telemetry(number, WINDOWS), pipeline.settings.features)
+    pipeline.lake.write(features, "window_features", _key(number))
