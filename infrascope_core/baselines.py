@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -45,6 +48,8 @@ _TOGETHER = tuple([list(DETECTORS).index(name) for name in names] for names in J
 """Columns of the score matrix that are judged together."""
 _PEAKS = JUDGED_TOGETHER.index((MetricPeaks.name,))
 _LARGEST = 10.0
+_LEAST_LIMIT = 1e-12
+"""Where no window of a baseline deviates at all, a severity is large, but finite."""
 _STANDS_FOR_CONSTANT = "maximum"
 """Of a metric that never moved, one feature is watched: all others would say the same again."""
 _REPEATS = "sum_values"
@@ -253,7 +258,11 @@ class Baseline:
             RecursionError,
             NotImplementedError,
             RuntimeError,
+            SyntaxError,
+            struct.error,
+            tokenize.TokenError,
             zipfile.BadZipFile,
+            zlib.error,
         ) as error:
             raise NotFittedError(
                 f"{path}: this is not a whole baseline file of format {_FORMAT} ({error}); fit the baselines again."
@@ -265,6 +274,10 @@ def _from_arrays(arrays: dict[str, NDArray[np.generic]]) -> Baseline:
     if meta["format"] != _FORMAT:
         raise ValueError(f"format {meta['format']}")
     names = tuple((str(metric), str(feature)) for metric, feature in meta["names"])
+    if not {feature for _, feature in names} <= {*FEATURES, MISSING, STILL}:
+        raise ValueError("unknown features")
+    if meta["detectors"] != list(DETECTORS) or meta["span"] < 1:
+        raise ValueError("other detectors, or nothing to average over")
 
     def part(name: str) -> dict[str, NDArray[np.generic]]:
         return {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
@@ -499,7 +512,8 @@ def _folds(run_keys: Sequence[str], number: int) -> NDArray[np.int64]:
     """Which fold each window is in: whole runs, or short stretches of the only one, in turn."""
     runs = {key: i for i, key in enumerate(sorted(set(run_keys)))}
     if len(runs) == 1:
-        return np.arange(len(run_keys)) // _TURN % number
+        turn = max(1, min(_TURN, len(run_keys) // 3))
+        return np.arange(len(run_keys)) // turn % number
     return np.array([runs[key] % number for key in run_keys])
 
 
@@ -537,8 +551,8 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Table `anomaly_scores`, by run, host and window. A window with no feature that the baseline knows
-        has null scores and no flag. `flagged_by` names detectors in the order of `DETECTORS`.
+        Table `anomaly_scores`, by run, host and window. A window with no metric that the baseline knows is one
+        from which all are missing. `flagged_by` names detectors in the order of `DETECTORS`.
     """
     judged = baseline.judge(features)
     windows = judged.windows
@@ -547,11 +561,10 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
     surprisal = baseline.surprisal(scores)
-    tiny = np.finfo(float).tiny
     return (
         windows.with_columns(
             *(pl.Series(name, scores[:, i], nan_to_null=True) for i, name in enumerate(order)),
-            pl.Series("severity", (scores / np.maximum(limits, tiny)).max(axis=1), nan_to_null=True),
+            pl.Series("severity", (scores / np.maximum(limits, _LEAST_LIMIT)).max(axis=1), nan_to_null=True),
             pl.Series("surprisal", together(surprisal), nan_to_null=True),
             pl.Series("anomalous", _anomalous(baseline, windows, surprisal)),
             pl.Series("agreement", flags.sum(axis=1)),

@@ -63,7 +63,8 @@ class Detector(ABC):
         -------
         ndarray, windows x features
             Rows sum to the score; missing features have 0. A negative contribution is a feature that speaks for a
-            normal window. A row is 0 throughout where the score is 0 or nothing is known.
+            normal window. A row is 0 throughout where nothing is known, and where nothing speaks for an abnormal one:
+            no metric deviates (peaks), no split shortens the path (forest).
         """
         known = ~np.isnan(z)
         return np.where(known, self._explain(np.where(known, z, 0.0), known), 0.0)

@@ -115,7 +115,8 @@ class IsolationForest(Detector):
         for rows in _blocks(len(z)):
             *_, (_, leaves) = self._steps(z[rows])
             h[rows] = self.length[leaves].mean(axis=1)
-        scores: Array = 2.0 ** (-h / self.normal_length)
+        # one training window has no path; as scikit-learn, nothing is then said of any window
+        scores: Array = 2.0 ** (-h / self.normal_length if self.normal_length > 0 else np.full(len(h), -1.0))
         return scores
 
     def _explain(self, z: Array, known: Mask) -> Array:

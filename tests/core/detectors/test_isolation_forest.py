@@ -8,7 +8,7 @@ from infrascope_core.detectors import IsolationForest
 from infrascope_core.detectors.base import damped
 
 
-@pytest.mark.parametrize("windows", [10, 200, 1000])
+@pytest.mark.parametrize("windows", [1, 10, 200, 1000])
 def test_scores_are_scikit_learns(windows):
     rng = np.random.default_rng(0)
     z, new = rng.normal(size=(windows, 7)), 3 * rng.normal(size=(5000, 7))
