@@ -184,7 +184,8 @@ def evidence(baseline: Baseline, judged: Judged) -> Array:
     Where metrics are out of their own range (`MetricPeaks`), it is by how much, split over their features. Elsewhere,
     and where a baseline of one run cannot know their range, it is what the other detectors' contributions argue: each
     detector's summing to 1, averaged with weights, how far its score departs from a median window's
-    (`Baseline.departures`).
+    (`Baseline.departures`). Where none of these departs, and peaks alone flag what is within the metrics' ranges, it is
+    what they contribute.
 
     Returns
     -------
@@ -194,15 +195,19 @@ def evidence(baseline: Baseline, judged: Judged) -> Array:
     scores = baseline.scores(judged)
     weights = baseline.departures(scores)
     together = np.zeros_like(judged.now)
-    peaks = np.zeros_like(judged.now)
+    peaks, within = np.zeros_like(judged.now), np.zeros_like(judged.now)
     for column, detector in enumerate(baseline.detectors):
         seen = judged.seen_by(detector)
         if isinstance(detector, MetricPeaks):
+            # a feature without a value in this window is no reason, though what it had before still lasts
+            here = np.where(np.isnan(judged.now), 0.0, seen)
+            within = detector.explain(here)
             if baseline.knows_ranges:
                 beyond = np.clip(detector.ratios(seen, np.ones(seen.shape, dtype=bool)) - 1.0, 0.0, _FARTHEST)
-                peaks = detector.of_features(beyond, seen)
+                peaks = detector.of_features(beyond, here)
         else:
             together += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))
+    together = np.where(together.any(axis=1, keepdims=True), together, within)
     return np.where(peaks.any(axis=1, keepdims=True), peaks, together)
 
 

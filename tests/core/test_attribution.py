@@ -1,119 +1,262 @@
-"""Reasons and claims."""
+"""Reasons and claims: what is named, how evidence is shared, and in which words it is said."""
 
 import datetime as dt
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
 import polars as pl
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from infrascope_core.attribution import reasons
-from infrascope_core.baselines import fit_baseline, score
+from infrascope_core.attribution import Metrics, evidence, reasons
+from infrascope_core.baselines import Baseline, fit_baseline, score
 from infrascope_core.settings import DetectorSettings
 from infrascope_core.tables import ANOMALY_REASONS, FEATURES, WINDOW_FEATURES
 
 SETTINGS = DetectorSettings(trees=20, reasons_per_window=4)
 START = dt.datetime(2025, 5, 7)
-SUBSYSTEM = {"AverageCPUUtilization[%]": "CPU", "Memory:Dirty[kB]": "Memory"}.__getitem__
+CPU, CORES, DIRTY, LINK = "CPU:load", ("CPU:Core0[%]", "CPU:Core1[%]"), "Memory:Dirty[kB]", "Network:link.width[count]"
+METRICS = (CPU, *CORES, DIRTY, LINK)
 
 
-def features(windows: int = 300, seed: int = 0) -> pl.DataFrame:
+def subsystem(metric: str) -> str:
+    return metric.split(":", maxsplit=1)[0]
+
+
+def features(run: str, windows: int = 60, seed: int = 0) -> pl.DataFrame:
+    """Four metrics at random, and a link that is 16 lanes wide throughout."""
     rng = np.random.default_rng(seed)
-    frames = [
-        pl.DataFrame(
-            {
-                "run_key": "run",
-                "host": "h",
-                "window": np.arange(windows),
-                "metric": metric,
-                "start_ts": [START + dt.timedelta(seconds=i) for i in range(windows)],
-                **{f: rng.normal(50, 5, windows) for f in FEATURES},
-            },
-            schema=WINDOW_FEATURES.schema,
-        )
-        for metric in ("AverageCPUUtilization[%]", "Memory:Dirty[kB]")
-    ]
+    frames = []
+    for metric in METRICS:
+        values = {f: rng.normal(50, 5, windows) for f in FEATURES}
+        if metric == LINK:
+            values = dict.fromkeys(FEATURES) | {"maximum": np.full(windows, 16.0)}
+        index = {"run_key": run, "host": "h", "window": np.arange(windows), "metric": metric}
+        start = [START + dt.timedelta(seconds=i) for i in range(windows)]
+        frames.append(pl.DataFrame({**index, "start_ts": start, **values}, schema=WINDOW_FEATURES.schema))
     return pl.concat(frames)
 
 
+def fitted(runs: int) -> Baseline:
+    table = pl.concat([features(f"r{i}", seed=i) for i in range(runs)])
+    baseline = fit_baseline(table, "gpu", "train", "MLP", SETTINGS)
+    assert baseline is not None
+    return baseline
+
+
 @pytest.fixture(scope="module")
-def judged():
-    """A baseline, and a run whose window 20 has a mean CPU utilisation of 98.1 and a low minimum of Dirty."""
-    baseline = fit_baseline(features(), "gpu", "train", "MLP__Classification__default", SETTINGS)
-    new = features(60, seed=1)
+def baseline() -> Baseline:
+    return fitted(4)
 
-    def planted(metric, feature, value):
-        at = (pl.col("window") == 20) & (pl.col("metric") == metric)
-        return pl.when(at).then(pl.lit(value)).otherwise(feature).alias(feature)
 
-    new = new.with_columns(planted("AverageCPUUtilization[%]", "mean", 98.1))
-    new = new.with_columns(planted("Memory:Dirty[kB]", "minimum", 10.0))
+def planted(table: pl.DataFrame, first: int, last: int, metric: str, **values: float | None) -> pl.DataFrame:
+    """The table with other values of some features of a metric, from one window to another."""
+    where = pl.col("window").is_between(first, last) & (pl.col("metric") == metric)
+    return table.with_columns(
+        pl.when(where).then(pl.lit(v, pl.Float64)).otherwise(f).alias(f) for f, v in values.items()
+    )
+
+
+def found(baseline: Baseline, new: pl.DataFrame, settings: DetectorSettings = SETTINGS) -> pl.DataFrame:
+    return reasons(baseline, new, score(baseline, new), subsystem, settings)
+
+
+NAMES = (
+    ("CPU:Core0[%]", "maximum"),
+    ("CPU:Core0[%]", "mean"),
+    ("CPU:Core1[%]", "mean"),
+    ("CPU:load", "mean"),
+    ("Memory:Dirty[kB]", "mean"),
+    ("Memory:Dirty[kB]", "missing"),
+)
+
+
+class TestShares:
+    """Two cores are one family; the CPU has two families, memory has one."""
+
+    metrics = Metrics.of(NAMES, subsystem)
+    evidence = np.array([[1.0, 2.0, 5.0, 1.0, 3.0, 1.0], [2.0, 2.0, 0.0, 0.0, 0.0, 0.0]])
+
+    def test_a_familys_share_is_that_of_the_metric_which_leads_it(self):
+        share, strongest = self.metrics.by_family(self.evidence)
+        # by metric 3, 5, 1, 4: the second core leads the cores with 5 of 5 + 1 + 4
+        np.testing.assert_allclose(share, [[0.5, 0.1, 0.4], [1, 0, 0]])
+        assert strongest.tolist() == [[1, 2, 3], [0, 2, 3]]
+
+    def test_a_subsystem_has_the_sum_over_the_root_of_the_number(self):
+        share, _ = self.metrics.by_family(self.evidence)
+        cpu, memory = 0.6 / np.sqrt(2), 0.4
+        of_cpu = cpu / (cpu + memory)
+        np.testing.assert_allclose(self.metrics.by_subsystem(share), [[of_cpu, of_cpu, 1 - of_cpu], [1, 1, 0]])
+
+    def test_the_leading_feature_is_the_one_with_most(self):
+        rows, of = np.array([0, 0, 0, 1]), np.array([0, 1, 3, 0])
+        assert self.metrics.leading_feature(self.evidence, rows, of).tolist() == [1, 2, 4, 0]
+
+    def test_metrics_of_one_name_in_two_subsystems_are_two_families(self):
+        metrics = Metrics.of((("a1", "mean"), ("a2", "mean")), {"a1": "CPU", "a2": "GPU"}.__getitem__)
+        share, _ = metrics.by_family(np.array([[1.0, 3.0]]))
+        assert share.tolist() == [[0.25, 0.75]]
+
+    @given(arrays(np.float64, (3, len(NAMES)), elements=st.floats(0, 100)))
+    def test_shares_sum_to_one_over_families_and_over_subsystems_or_are_nought(self, by_feature):
+        share, strongest = self.metrics.by_family(by_feature)
+        any_evidence = by_feature.any(axis=1).astype(float)
+        np.testing.assert_allclose(share.sum(axis=1), any_evidence, atol=1e-9)
+        of_subsystem = self.metrics.by_subsystem(share)
+        np.testing.assert_allclose(of_subsystem[:, 1:].sum(axis=1), any_evidence, atol=1e-9)
+        assert (of_subsystem[:, 0] == of_subsystem[:, 1]).all()
+        assert np.isin(strongest[:, 0], [0, 1]).all()
+
+
+class TestEvidence:
+    def test_where_metrics_are_out_of_their_range_it_is_by_how_much(self, baseline):
+        new = planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0)
+        judged = baseline.judge(new)
+        peaks = baseline.detectors[-1]
+        ratio = peaks.ratios(judged.lasting, np.ones(judged.lasting.shape, dtype=bool))
+        out = (ratio > 1).any(axis=1)
+        assert out[30:40].all()
+        by_metric = np.add.reduceat(evidence(baseline, judged), peaks.starts, axis=1)[out]
+        # but never by more than five ranges
+        np.testing.assert_allclose(by_metric, np.clip(ratio - 1, 0, 5)[out], atol=1e-12)
+
+    def test_elsewhere_what_the_other_detectors_argue_weighted_by_how_far_they_depart(self):
+        one = fitted(1)  # does not know how far its metrics may range
+        judged = one.judge(planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0))
+        argued = evidence(one, judged)
+        weights = one.departures(one.scores(judged))[:, :3]
+        assert (argued >= 0).all()
+        departs = weights.any(axis=1)
+        assert departs[20:40].all()
+        np.testing.assert_allclose(argued.sum(axis=1)[departs], weights.sum(axis=1)[departs], rtol=1e-9)
+        together, of_peaks = one.calibrations
+        zscore_alone = replace(together, middle=together.middle + np.array([0, 99, 99]))
+        argued = evidence(replace(one, calibrations=(zscore_alone, of_peaks)), judged)[30]
+        z = np.abs(judged.now[30])
+        np.testing.assert_allclose(argued / argued.sum(), np.nan_to_num(z) / np.nansum(z))
+
+    def test_and_where_none_departs_what_peaks_contribute(self, baseline):
+        judged = baseline.judge(features("new", seed=9))
+        together, of_peaks = baseline.calibrations
+        calm = replace(baseline, calibrations=(replace(together, middle=together.middle + 99), of_peaks))
+        peaks = baseline.detectors[-1]
+        assert peaks.ratios(judged.lasting, np.ones(judged.lasting.shape, dtype=bool))[5].max() < 1
+        at = judged.rows(np.array([5]))
+        share = evidence(calm, at) / evidence(calm, at).sum()
+        own = peaks.explain(np.where(np.isnan(at.now), 0.0, at.lasting))
+        np.testing.assert_allclose(share, own / own.sum())
+
+
+@pytest.fixture(scope="module")
+def case(baseline):
+    """A run whose windows 20 to 39 have a mean load of 98.1 and, less so, a low minimum of dirty pages."""
+    new = planted(features("new", seed=9), 20, 39, CPU, mean=98.1)
+    new = planted(new, 20, 39, DIRTY, minimum=30.0)
     scores = score(baseline, new)
-    return baseline, new, scores, reasons(baseline, new, scores, SUBSYSTEM, SETTINGS)
+    return new, scores, reasons(baseline, new, scores, subsystem, SETTINGS)
 
 
-def test_only_flagged_windows_have_reasons_ranked_from_one(judged):
-    _, _, scores, found = judged
-    assert found.schema == ANOMALY_REASONS.schema
-    flagged = scores.filter(pl.col("agreement") > 0)["window"].to_list()
-    assert 20 in flagged
-    assert found["window"].unique().sort().to_list() == flagged
-    for _, window in found.group_by("window", maintain_order=True):
-        assert window["rank"].to_list() == list(range(1, window.height + 1))
-        assert window["contribution"].is_sorted(descending=True)
-        assert 0 < window["contribution"].sum() <= 1 + 1e-9
-        assert window.height <= 4
-    assert found.filter(window=20)["detectors"][0].to_list() == scores.filter(window=20)["flagged_by"][0].to_list()
+class TestReasons:
+    def test_windows_that_are_flagged_or_anomalous_have_reasons_and_no_others(self, case, baseline):
+        new, scores, given = case
+        assert given.schema == ANOMALY_REASONS.schema
+        assert (
+            given["window"].unique().to_list()
+            == scores.filter((pl.col("agreement") > 0) | pl.col("anomalous"))["window"].to_list()
+        )
+        assert set(range(25, 40)) <= set(given["window"])
+        alarm = scores.with_columns(anomalous=pl.col("window") == 3, agreement=0)
+        assert reasons(baseline, new, alarm, subsystem, SETTINGS)["window"].unique().to_list() == [3]
+        flag = scores.with_columns(anomalous=False, agreement=(pl.col("window") == 4).cast(pl.Int64))
+        assert reasons(baseline, new, flag, subsystem, SETTINGS)["window"].unique().to_list() == [4]
+        calm = scores.with_columns(anomalous=False, agreement=0)
+        assert reasons(baseline, new, calm, subsystem, SETTINGS).equals(ANOMALY_REASONS.empty())
 
+    def test_they_are_ranked_one_a_family_and_no_more_than_asked_for(self, case, baseline):
+        new, scores, given = case
+        for (window,), of in given.group_by("window", maintain_order=True):
+            assert of["rank"].to_list() == list(range(1, of.height + 1))
+            assert of["contribution"].is_sorted(descending=True)
+            assert 0 < of["contribution"].min()
+            assert of["contribution"].sum() == pytest.approx(1)  # there are no more than four families
+            assert of["metric"].is_in(CORES).sum() <= 1
+            assert of["detectors"][0].to_list() == scores.filter(window=window)["flagged_by"][0].to_list()
+            shares = of.unique("subsystem")["subsystem_share"]
+            assert shares.sum() == pytest.approx(1)
+        two = reasons(baseline, new, scores, subsystem, DetectorSettings(trees=20, reasons_per_window=2))
+        assert two.equals(given.filter(pl.col("rank") <= 2))
 
-def test_the_planted_features_are_named_in_a_sentence(judged):
-    baseline, _, _, found = judged
-    first, second = found.filter(pl.col("window") == 20).head(2).to_dicts()
-    assert (first["subsystem"], first["metric"], first["feature"]) == (
-        "CPU",
-        "AverageCPUUtilization[%]",
-        "mean",
-    )
-    assert (second["subsystem"], second["metric"], second["feature"]) == (
-        "Memory",
-        "Memory:Dirty[kB]",
-        "minimum",
-    )
-    place = baseline.names.index(("AverageCPUUtilization[%]", "mean"))
-    usual, scale = baseline.moments.location[place], baseline.moments.scale[place]
-    assert (first["value"], first["expected"]) == (98.1, usual)
-    assert first["claim"] == (
-        f"AverageCPUUtilization[%]: mean 98.1 is {(98.1 - usual) / scale:.1f} standard deviations above the "
-        f"baseline of {usual:.4g} (train MLP__Classification__default): a higher level."
-    )
-    assert "below the baseline" in second["claim"]
-    assert second["claim"].endswith(": a deeper drop.")
+    def test_the_order_of_rows_does_not_matter(self, case, baseline):
+        new, scores, given = case
+        shuffled = reasons(
+            baseline, new.sample(fraction=1, shuffle=True, seed=1), scores.reverse(), subsystem, SETTINGS
+        )
+        assert shuffled.equals(given)
 
+    def test_the_planted_features_are_named_in_a_sentence(self, case, baseline):
+        new, _, given = case
+        first, second = given.filter(window=35).head(2).to_dicts()
+        assert (first["subsystem"], first["metric"], first["feature"]) == ("CPU", CPU, "mean")
+        assert (second["subsystem"], second["metric"], second["feature"]) == ("Memory", DIRTY, "minimum")
+        judged, place = baseline.judge(new), baseline.names.index((CPU, "mean"))
+        usual, scales = judged.expected[35, place], judged.now[35, place]
+        assert (first["value"], first["expected"]) == (98.1, usual)
+        assert scales == pytest.approx((98.1 - usual) / baseline.moments.scale[place])
+        assert first["claim"] == (
+            f"{CPU}: mean 98.1 is {scales:.1f} standard deviations above the {usual:.4g} that is expected there "
+            "(4 runs of train MLP): a higher level."
+        )
+        assert "standard deviations below the" in second["claim"]
+        assert second["claim"].endswith("(4 runs of train MLP): a deeper drop.")
 
-def test_contributions_are_the_mean_share_over_the_detectors_that_flag(judged):
-    baseline, new, scores, _ = judged
-    only = scores.filter(pl.col("window") == 20).with_columns(
-        flagged_by=pl.Series([["zscore"]]), agreement=pl.lit(1, pl.Int64)
-    )
-    (first, *_) = reasons(baseline, new, only, SUBSYSTEM, SETTINGS).to_dicts()
-    row = np.concatenate(
-        [
-            new.filter(window=20, metric=m).select(FEATURES).to_numpy()[0]
-            for m in ("AverageCPUUtilization[%]", "Memory:Dirty[kB]")
-        ]
-    )
-    z = np.abs((row - baseline.moments.location) / baseline.moments.scale)
-    assert first["contribution"] == pytest.approx(z[0] / z.sum())
+    def test_cores_that_move_together_are_one_reason(self, baseline):
+        new = features("new", seed=9)
+        for core, level in zip(CORES, (90.0, 95.0), strict=True):
+            new = planted(new, 20, 39, core, mean=level, median=level, maximum=level)
+        at = found(baseline, new).filter(window=35)
+        assert at["metric"].is_in(CORES).sum() == 1
+        assert at["metric"][0] in CORES
 
+    def test_a_level_that_never_moved_is_a_novelty(self, baseline):
+        new = planted(features("new", seed=9), 20, 39, LINK, maximum=8.0)
+        (first, *_) = found(baseline, new).filter(window=35).to_dicts()
+        assert (first["metric"], first["feature"], first["value"], first["expected"]) == (LINK, "maximum", 8, 16)
+        assert first["claim"] == (
+            f"{LINK}: maximum 8, where it was 16 throughout (4 runs of train MLP): a lower ceiling."
+        )
 
-def test_without_flags_there_are_no_reasons(judged):
-    baseline, new, scores, _ = judged
-    calm = scores.with_columns(agreement=pl.lit(0, pl.Int64))
-    assert reasons(baseline, new, calm, SUBSYSTEM, SETTINGS).equals(ANOMALY_REASONS.empty())
+    def test_a_metric_that_no_longer_arrives_is_missing(self, baseline):
+        new = features("new", seed=9).filter((pl.col("metric") != DIRTY) | (pl.col("window") < 20))
+        (first, *_) = found(baseline, new).filter(window=35).to_dicts()
+        assert (first["metric"], first["feature"], first["value"], first["expected"]) == (DIRTY, "missing", 1, 0)
+        assert first["claim"] == (
+            f"{DIRTY}: missing (1 is yes) 1, where it was 0 throughout (4 runs of train MLP): no value arrives."
+        )
+
+    def test_a_metric_that_no_longer_moves_is_still(self, baseline):
+        new = features("new", seed=9)
+        level = new.filter(metric=DIRTY)["maximum"].median()
+        new = planted(new, 20, 39, DIRTY, maximum=level, minimum=level)
+        (first, *_) = found(baseline, new).filter(window=35).to_dicts()
+        assert (first["metric"], first["feature"], first["value"]) == (DIRTY, "still", 1)
+        assert first["claim"].endswith("where it was 0 throughout (4 runs of train MLP): the signal does not move.")
+
+    def test_what_lasts_of_a_feature_that_is_gone_is_not_the_reason(self, baseline):
+        new = planted(features("new", seed=9), 20, 29, DIRTY, mean=500.0, median=400.0)
+        gone = planted(new, 30, 59, DIRTY, mean=None)
+        at = found(baseline, gone).filter(window=31)
+        assert at["metric"][0] == DIRTY
+        assert at["feature"][0] == "median"
+        assert at.select(pl.col("value", "expected").is_finite().all()).row(0) == (True, True)
+        assert not found(baseline, gone)["claim"].str.contains("nan").any()
 
 
 def test_every_feature_has_words_for_both_directions():
     words = yaml.safe_load((files("infrascope_core") / "recipes" / "claims.yaml").read_text())
-    assert set(words["features"]) == set(FEATURES)
+    assert set(words["features"]) == {*FEATURES, "missing", "still"}
     assert all(set(w) == {"noun", "above", "below"} for w in words["features"].values())
