@@ -481,7 +481,7 @@ def fit_baseline(
         references,
         detectors,
         {d.name: float(limit) for d, limit in zip(detectors, limits, strict=True)},
-        tuple(Calibration.learn(scores[:, columns]) for columns in _TOGETHER),
+        tuple(Calibration.learn(scores[:, columns], references.run) for columns in _TOGETHER),
         -float(np.log10(settings.alarm_probability)),
         settings.allowance,
         settings.lasting_windows,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import factorial
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _LOW, _HIGH = -5.0, 50.0
 """Bounds of a standardised score: no detector alone outweighs the others without limit."""
@@ -70,17 +71,27 @@ class Calibration:
     decay: float
 
     @classmethod
-    def learn(cls, scores: Array) -> Calibration:
-        """Calibrate on windows x detectors of normal windows, none of which was compared with itself."""
-        logs = np.log(np.maximum(scores[~np.isnan(scores).any(axis=1)], _TINY))
-        middle = np.median(logs, axis=0)
-        reach = np.maximum(np.quantile(logs, _REACH, axis=0) - middle, _LEAST_REACH)
-        combined = np.sort(np.clip((logs - middle) / reach, _LOW, _HIGH).mean(axis=1))
-        start = float(np.quantile(combined, _TAIL))
-        beyond = combined[combined > start] - start
-        decay = max(float(np.median(beyond)) / np.log(2.0) if len(beyond) else 0.0, _LEAST_DECAY)
-        grid = np.quantile(combined, np.linspace(0.0, 1.0, _GRID))
-        return cls(middle, reach, grid, float(len(combined)), start, decay)
+    def learn(cls, scores: Array, run: Ints | None = None) -> Calibration:
+        """Calibrate on scores of normal windows, none of which was compared with itself.
+
+        Parameters
+        ----------
+        scores : ndarray, windows x detectors
+            NaN is unknown, and its window left out.
+        run : ndarray, windows, optional
+            Number of each window's run. Every quantile is taken of each run, and counts as the median over the runs:
+            of four runs that are known to be healthy, one may well have had its threads on other cores.
+        """
+        known = ~np.isnan(scores).any(axis=1)
+        logs = np.log(np.maximum(scores[known], _TINY))
+        of = np.zeros(len(logs), dtype=np.int64) if run is None else run[known]
+        middle, upper = _typical(logs, of, np.array([0.5, _REACH]))
+        reach = np.maximum(upper - middle, _LEAST_REACH)
+        combined = np.clip((logs - middle) / reach, _LOW, _HIGH).mean(axis=1)
+        grid = _typical(combined[:, None], of, np.linspace(0.0, 1.0, _GRID))[:, 0]
+        start, beyond = np.quantile(grid, [_TAIL, (1.0 + _TAIL) / 2.0])
+        decay = max(float(beyond - start) / float(np.log(2.0)), _LEAST_DECAY)
+        return cls(middle, reach, grid, float(len(combined)), float(start), decay)
 
     def combine(self, scores: Array) -> Array:
         """Mean of the standardised scores of windows x detectors: 0 is a median window, 1 the 90th percentile."""
@@ -128,3 +139,8 @@ class Calibration:
         ):
             raise ValueError("the calibration does not fit the detectors")
         return cls(middle, reach, grid, count, start, decay)
+
+
+def _typical(values: Array, run: Ints, shares: Array) -> Array:
+    """Median over runs of the quantiles of each: shares x columns."""
+    return np.asarray(np.median([np.quantile(values[run == r], shares, axis=0) for r in np.unique(run)], axis=0))

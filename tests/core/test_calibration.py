@@ -28,9 +28,9 @@ def test_median_and_ninetieth_percentile_of_the_logarithms_are_learnt():
     assert learnt.reach == pytest.approx([4])
     assert learnt.combine(np.exp([[5.0], [9.0], [1.0]])) == pytest.approx([0, 1, -1])
     assert learnt.count == 11
-    # of what is above the 90th percentile, which is 1, the one window is 1/4 beyond
-    assert learnt.start == pytest.approx(1)
-    assert learnt.decay == pytest.approx(0.25 / np.log(2))
+    # the 90th percentile of -1.25, -1, ..., 1.25 is 1, and the 95th, half way to its end, 1/8 beyond
+    assert learnt.start == pytest.approx(1, abs=2e-3)
+    assert learnt.decay == pytest.approx(0.125 / np.log(2), abs=4e-3)
 
 
 def test_a_departure_is_how_far_a_score_is_above_a_median_windows():
@@ -51,6 +51,17 @@ def test_it_says_how_often_a_fresh_normal_window_is_as_surprising(seed):
     assert (surprisal > 1).mean() == pytest.approx(0.1, abs=0.015)
     assert (surprisal > 2).mean() == pytest.approx(0.01, abs=0.004)
     assert (surprisal > 3).mean() == pytest.approx(0.001, abs=0.001)
+
+
+def test_one_odd_run_of_several_does_not_set_the_scale():
+    calm, odd = normal_scores(200, seed=0), 50.0 * normal_scores(200, seed=1)
+    runs = np.repeat([0, 1, 2, 3], 200)
+    alike = Calibration.learn(np.concatenate([calm] * 4), runs)
+    three_and_one = Calibration.learn(np.concatenate([calm, odd, calm, calm]), runs)
+    np.testing.assert_allclose(three_and_one.grid, alike.grid)
+    # without telling runs apart, what is odd becomes normal
+    assert Calibration.learn(np.concatenate([calm, odd, calm, calm])).surprisal(odd).mean() < 1.5
+    assert three_and_one.surprisal(odd).mean() > 10
 
 
 def test_rare_events_of_healthy_runs_do_not_set_the_scale():
