@@ -116,13 +116,15 @@ class TestShares:
 class TestEvidence:
     def test_where_metrics_are_out_of_their_range_it_is_by_how_much(self, baseline):
         new = planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0)
+        new = planted(new, 25, 39, LINK, maximum=8.0)
         judged = baseline.judge(new)
         peaks = baseline.detectors[-1]
         ratio = peaks.ratios(judged.lasting, np.ones(judged.lasting.shape, dtype=bool))
         out = (ratio > 1).any(axis=1)
         assert out[30:40].all()
         by_metric = np.add.reduceat(evidence(baseline, judged), peaks.starts, axis=1)[out]
-        # but never by more than five ranges
+        # but never by more than five ranges: one that never moved is soon far out
+        assert ratio.max() > 6
         np.testing.assert_allclose(by_metric, np.clip(ratio - 1, 0, 5)[out], atol=1e-12)
 
     def test_elsewhere_what_the_other_detectors_argue_weighted_by_how_far_they_depart(self):

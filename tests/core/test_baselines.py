@@ -210,6 +210,13 @@ class TestWhatItWatches:
             [[1, 0, 1, 1, NAN], [2.5, 0, 0, 1, NAN], [7, 1, NAN, 1, NAN], [4, 1, NAN, 1, NAN]],
         )
 
+    def test_their_mean_is_usual_because_quantiles_of_noughts_and_ones_say_nothing(self):
+        now_and_then = noise()
+        now_and_then[::5] = NAN
+        moments, names = (b := fitted(features(a=now_and_then, b=noise()))).moments, b.names
+        place = names.index(("a", "missing"))
+        assert (moments.location[place], moments.scale[place]) == pytest.approx((0.2, 0.4))
+
     def test_a_matrix_without_them_is_the_features_own(self):
         _, matrix = baseline_matrix(features(a=noise(3)), [("a", "maximum"), ("a", "mean")])
         np.testing.assert_array_equal(matrix, noise(3)[:, [FEATURES.index("maximum"), FEATURES.index("mean")]])
