@@ -142,8 +142,11 @@ def test_window_features_follow_and_metric_groups_do_not(judge):
     metrics = [*table["metric"], "Memory:NeverJudged[kB]"]
     assert plan.of_host(metrics, "h") == {
         "Derived:CPUUtilization[%]": "dynamic",
+        "Derived:CPUSystemShare[%]": "static",
         "Memory:Cached[kB]": "dynamic",
+        "Memory:MemTotal[kB]": "static",
         "Memory:NeverJudged[kB]": None,
+        "Procstat:sys[count]": "static",
     }
     assert plan.rates == {f"Procstat:{name}[count]" for name in ("idle", "sys", "user")}
     everything = feature_plan(table, "cpu", "metric", select=False)

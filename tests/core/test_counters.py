@@ -125,14 +125,16 @@ def test_runs_that_overlap_have_no_order(treatment):
     assert treatment(together, apart=3600) == "as_is"
 
 
-def test_one_run_or_two_must_rise_steadily(treatment):
-    """Page cache in two runs: never falls, pauses, and by chance begins the second run above the end of the first."""
+def test_one_run_alone_must_rise_steadily(treatment):
+    """Page cache in one run: never falls, but pauses. In two runs, it begins anew; a counter goes on."""
     pausing = np.repeat(RISING, 2, axis=1)
     assert treatment(RISING[:1]) == "rate"
     assert treatment(RISING[:2]) == "rate"
     assert treatment(pausing[:1]) == "as_is"
-    assert treatment(pausing[:2]) == "as_is"
-    assert treatment(pausing[:3]) == "rate"
+    assert treatment(pausing[:2]) == "rate"
+    assert treatment(pausing[[0, 0]]) == "as_is"
+    assert treatment(pausing[:2], min_pairs=2) == "as_is"
+    assert treatment(pausing[:3], min_pairs=2) == "rate"
 
 
 def test_a_few_moves_are_not_enough(treatment):

@@ -185,10 +185,12 @@ def plan_of(*rows: tuple, names: str = "metric", select: bool = True) -> Feature
     [
         (("usable", "as_is", "dynamic", None), True, True),
         (("usable", "as_is", "event_counter", None), True, True),
-        (("usable", "as_is", "static", None), False, False),
+        (("usable", "as_is", "static", None), True, True),  # a level is watched for the day on which it moves
         (("redundant", "as_is", "dynamic", "b"), False, True),
         (("always_zero", "derived", None, None), False, False),
-        (("near_constant", "as_is", "static", None), False, False),
+        (("near_constant", "as_is", "static", None), True, True),
+        (("near_constant", "as_is", "dynamic", None), False, False),
+        (("always_missing", "as_is", None, None), False, False),
         (("near_constant", "rate", "dynamic", None), True, True),  # near constant as it stands, not in its rate
         (("near_constant", "rate", "dynamic", "b"), False, True),
     ],
@@ -199,8 +201,8 @@ def test_what_is_watched_window_by_window(row, watched, without_selection):
 
 
 def test_a_metric_that_was_never_judged_is_watched():
-    static = ("old[%]", "usable", "as_is", "static", None)
-    assert plan_of(static).of_host(["old[%]", "new[%]"], "h") == {"new[%]": None}
-    by_column = plan_of(("old.h[%]", *static[1:]), names="column")
+    zero = ("old[%]", "always_zero", "as_is", None, None)
+    assert plan_of(zero).of_host(["old[%]", "new[%]"], "h") == {"new[%]": None}
+    by_column = plan_of(("old.h[%]", *zero[1:]), names="column")
     assert by_column.of_host(["old[%]"], "g") == {"old[%]": None}
     assert by_column.of_host(["old[%]"], "h") == {}

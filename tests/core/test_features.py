@@ -260,9 +260,12 @@ def test_next_to_the_largest_float_the_extremes_are_left():
     assert {f for f, v in found.items() if v is not None} == {"minimum", "maximum"}
 
 
-def test_an_event_counter_has_its_sum_and_its_burst_and_a_static_metric_no_rows():
+def test_an_event_counter_has_its_sum_and_its_burst_and_a_static_metric_its_level():
     frame = telemetry(
-        drops=[0, 1, 0, 9, None, 0, 2, 0], size=[4.0] * 8, load=[1, 2, 4, 3, 1, 2, 4, 3], new=[1, 2, 4, 3, 1, 2, 4, 3]
+        drops=[0, 1, 0, 9, None, 0, 2, 0],
+        size=[4, 4, 4, 4, 4, 8, 8, None],
+        load=[1, 2, 4, 3, 1, 2, 4, 3],
+        new=[1, 2, 4, 3, 1, 2, 4, 3],
     )
     settings = FeatureSettings(samples=3, stride=1)
     classes = {"drops": "event_counter", "size": "static", "load": "dynamic", "gone": "event_counter"}
@@ -270,15 +273,18 @@ def test_an_event_counter_has_its_sum_and_its_burst_and_a_static_metric_no_rows(
     counted = found.filter(metric="drops")
     assert counted.select("window", "sum_values", "maximum").rows() == [(0, 1, 1), (1, 10, 9), (5, 2, 2)]
     assert counted.select(set(FEATURES) - {"sum_values", "maximum"}).null_count().row(0) == (3,) * 11
-    assert found.filter(metric="size").is_empty()
+    sizes = found.filter(metric="size")
+    assert sizes.select("window", "maximum").rows() == [(0, 4), (1, 4), (2, 4), (3, 8), (4, 8)]
+    assert sizes.select(set(FEATURES) - {"maximum"}).null_count().row(0) == (5,) * 12
     everything = window_features(frame, settings).filter(pl.col("metric").is_in(["load", "new"]))
     assert found.filter(pl.col("metric").is_in(["load", "new"])).equals(everything)
     assert found.equals(found.sort("host", "window", "metric"))
 
 
-def test_static_metrics_alone_give_the_empty_table():
+def test_static_metrics_alone_give_their_level():
     found = window_features(telemetry(m=[1.0] * 40), FeatureSettings(), classes={"m": "static"})
-    assert found.equals(WINDOW_FEATURES.empty())
+    assert found.schema == WINDOW_FEATURES.schema
+    assert found.select("window", "metric", "maximum").rows() == [(0, "m", 1), (1, "m", 1)]
 
 
 @given(st.integers(5, 40), st.integers(3, 12), st.integers(1, 5), st.integers(0, 99))

@@ -123,6 +123,7 @@ def test_the_row_of_an_accepted_run(tmp_path, lake):
         "source": str(path),
         "status": "accepted",
         "reason": None,
+        "labelled": False,
     }
     assert lake.read("run_files", KEY).equals(result.run_file)
     assert result.run_file.schema == RUN_FILES.schema

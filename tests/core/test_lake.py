@@ -22,9 +22,9 @@ WIDE = pl.DataFrame({"run_key": ["r", "r"], "a[%]": [1.5, None]})
 
 
 def catalog(**columns) -> pl.DataFrame:
-    """One usable metric."""
+    """One usable metric; what is not said of it is null."""
     row = {"platform": "gpu", "metric": "a[%]", "unit": "%", "subsystem": "GPU", "runs": 1, "status": "usable"}
-    return pl.DataFrame([row | {"reason": None} | columns])
+    return pl.DataFrame([dict.fromkeys(METRIC_CATALOG.schema.names()) | row | columns])
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_table_of_the_contract_is_held_to_its_schema(lake):
     lake.write(shuffled.with_columns(surplus=1), "metric_catalog")
     stored = lake.read("metric_catalog")
     assert stored.schema == METRIC_CATALOG.schema
-    assert stored.rows() == [("gpu", "a[%]", "%", "GPU", 1, "usable", None)]
+    assert stored.rows() == catalog().rows()
 
 
 @pytest.mark.parametrize("wrong", [catalog().drop("status"), catalog(runs="many"), catalog(runs=2**63)])

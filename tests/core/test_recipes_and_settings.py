@@ -207,11 +207,13 @@ def test_a_file_names_only_what_differs(tmp_path):
 
 
 def test_the_defaults_are_those_of_the_works_they_come_from():
-    """10 samples a window; 3 s every 1 s; three detectors at the 99th percentile, 95 % variance, 1 % outliers."""
+    """10 samples a window; 3 s every 1 s; detectors at the 99th percentile, 95 % of the variance."""
     defaults = Settings()
     assert (defaults.windows.samples, defaults.features.samples, defaults.features.stride) == (10, 30, 10)
     detectors = defaults.detectors
-    assert (detectors.flag_quantile, detectors.pca_variance, detectors.contamination) == (0.99, 0.95, 0.01)
+    assert (detectors.flag_quantile, detectors.pca_variance) == (0.99, 0.95)
+    assert (detectors.compare_with, detectors.scale) == ("auto", "robust")  # where we leave the paper
+    assert not defaults.selection.enabled
     assert defaults.mining.min_support == 0.01
     assert defaults.recipe == "default"
 
@@ -238,11 +240,14 @@ def test_the_defaults_are_those_of_the_works_they_come_from():
         ("detectors: {flag_quantile: 1}", "detectors.flag_quantile: "),
         ("detectors: {flag_quantile: .nan}", "detectors.flag_quantile: "),
         ("detectors: {pca_variance: 0}", "detectors.pca_variance: "),
-        ("detectors: {contamination: 0.6}", "detectors.contamination: "),
+        ("detectors: {contamination: 0.01}", "detectors.contamination: "),  # what was once a setting is told of
+        ("detectors: {alarm_probability: 0}", "detectors.alarm_probability: "),
+        ("detectors: {compare_with: nobody}", "detectors.compare_with: "),
         ("detectors: {trees: 0}", "detectors.trees: "),
         ("detectors: {min_windows: 1}", "detectors.min_windows: "),
         ("detectors: {max_windows: 1}", "detectors.max_windows: "),
-        ("detectors: {opening_windows: -1}", "detectors.opening_windows: "),
+        ("detectors: {past_windows: 29}", "detectors.past_windows: "),
+        ("detectors: {place_windows: -1}", "detectors.place_windows: "),
         ("detectors: {reasons_per_window: 0}", "detectors.reasons_per_window: "),
         ("recipe: [a]", "recipe: "),
         ("- recipe", "the file: "),

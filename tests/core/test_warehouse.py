@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from infrascope_core.lake import Lake
+from infrascope_core.settings import ReanalysisSettings
 from infrascope_core.tables import BASKETS, GROUP_WINDOWS, TABLES, THRESHOLDS
 from infrascope_core.warehouse import identifier, publish, run_sql
 
@@ -89,10 +90,14 @@ def test_parameters_are_values_and_never_text():
         {
             "run_key": ["r"], "host": ["h"], "metric": [hostile], "unit": [""], "subsystem": ["Other"],
             "samples": [2], "missing": [2], "infinite": [0], "zeros": [0], "mean": [0.0], "std": [0.0], "cv": [0.0],
-        }
+            "min": [None], "max": [None], "distinct": [0], "rises": [0], "falls": [0],
+        },
+        schema_overrides={"min": pl.Float64, "max": pl.Float64},
     )  # fmt: skip
-    runs = pl.DataFrame({"run_key": ["r"], "platform": ["cpu"]})
-    table = run_sql("catalog", {"quality": quality, "runs": runs}, names="metric", constancy=hostile, near_constant=0.1)
+    runs = {"run_key": ["r"], "platform": ["cpu"], "started_at": [None], "ended_at": [None]}
+    runs = pl.DataFrame(runs, schema_overrides=dict.fromkeys(("started_at", "ended_at"), pl.Datetime("us")))
+    values = ReanalysisSettings().model_dump() | {"names": "metric", "constancy": hostile, "near_constant": 0.1}
+    table = run_sql("catalog", {"quality": quality, "runs": runs}, levels=[hostile], **values)
     assert table.select("metric", "status").rows() == [(hostile, "always_missing")]
 
 

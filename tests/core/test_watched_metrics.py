@@ -67,20 +67,26 @@ def folder(tmp_path):
     return fill
 
 
-SHORT = Settings(features=FeatureSettings(samples=10, stride=10))
-UNSELECTED = SHORT.model_copy(update={"selection": SelectionSettings(enabled=False)})
+UNSELECTED = Settings(features=FeatureSettings(samples=10, stride=10))
+SHORT = UNSELECTED.model_copy(update={"selection": SelectionSettings(enabled=True)})
 RUNS = [[("h", 0)], [("h", 1)], [("h", 2)]]
 
 
-def test_rates_and_derived_metrics_in_and_static_and_redundant_ones_out(folder):
+def test_rates_derived_metrics_and_levels_in_and_redundant_ones_out(folder):
     pipeline = folder(*RUNS, settings=SHORT)
     found = make(pipeline, "window_features", "run0")
     assert found["metric"].unique().sort().to_list() == [
         "Derived:CPUUtilization[%]",
         "Memory:Cached[kB]",
         "Network:errors[count]",
+        "Procstat:sys[count]",
+        "Storage:size[count]",
     ]
-    # the whole of it, though `sys` was not watched: user + 0 over user + idle, which is 95 ticks a second
+    # of levels that never move within a run, their value
+    size = found.filter(pl.col("metric") == "Storage:size[count]")
+    assert size["maximum"].to_list() == [4.0] * 6
+    assert size.select(set(FEATURES) - {"maximum"}).null_count().row(0) == (6,) * 12
+    # the whole of it, though `user` and `idle` were not watched: user + 0 over user + idle, which is 95 ticks a second
     use = found.filter(pl.col("metric") == "Derived:CPUUtilization[%]").sort("window")
     assert use["window"].to_list() == [1, 2, 3, 4, 5]  # a rate has no value at the first sample
     assert use["mean"].to_list() == pytest.approx([100 * TICKS[0, s : s + 10].mean() / 95 for s in range(10, 60, 10)])
@@ -105,7 +111,9 @@ def test_without_selection_redundant_metrics_are_watched_too(folder):
         "Memory:Copy[kB]",
         "Network:errors[count]",
         "Procstat:idle[count]",
+        "Procstat:sys[count]",
         "Procstat:user[count]",
+        "Storage:size[count]",
     ]
     user = found.filter(pl.col("metric") == "Procstat:user[count]").sort("window")
     assert user["maximum"].to_list() == [TICKS[0, s : s + 10].max() for s in range(10, 60, 10)]
@@ -127,8 +135,9 @@ def test_two_hosts_in_one_file(folder, recipe):
 
 def test_a_run_in_which_nothing_is_watched_has_no_features(folder):
     pipeline = folder(*RUNS, settings=SHORT)
-    still = pipeline.lake.read("telemetry", "run0").select("run_key", "host", "sample", "ts", "Storage:size[count]")
-    pipeline.lake.write(still, "telemetry", "run0", made_from="still")
+    index = pipeline.lake.read("telemetry", "run0").select("run_key", "host", "sample", "ts")
+    copy = index.with_columns(pl.Series("Memory:Copy[kB]", LEVEL[0]))  # which another metric represents
+    pipeline.lake.write(copy, "telemetry", "run0", made_from="copy")
     assert make(pipeline, "window_features", "run0").equals(TABLES["window_features"].empty())
 
 

@@ -92,7 +92,7 @@ def test_definitions_validate(tmp_path):
 
 
 def test_the_whole_graph_through_dagster(location):
-    keys = [write_run(location.runs, s, burst=(200, 280) if s == 2 else None).stem for s in range(1, 5)]
+    keys = [write_run(location.runs, s, samples=600, burst=(300, 380) if s == 2 else None).stem for s in range(1, 5)]
     keys.append(write_run(location.runs, 5, host="h2").stem)
     told = []
     bring_up_to_date(location.pipeline, False, lambda *said: told.append(said), location.instance)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infrascope_core.errors import RunFileError
-from infrascope_core.run_file.columns import ColumnName, column_name, parse_columns, subsystem, unit
+from infrascope_core.run_file.columns import ColumnName, column_name, family, parse_columns, subsystem, unit
 from tests.generated import cpu_columns, gpu_columns
 
 FILE = Path("x.txt")
@@ -18,6 +18,8 @@ FILE = Path("x.txt")
     [
         ("Perf:Mem-loads.h1[count]", "Perf:Mem-loads[count]", "count", "Memory"),
         ("Perf:IPC.h1[-]", "Perf:IPC[-]", "-", "CPU"),
+        ("Perf:Cache_Misses.h1[count]", "Perf:Cache_Misses[count]", "count", "Memory"),
+        ("Perf:StallRatio.h1[%]", "Perf:StallRatio[%]", "%", "Memory"),
         ("Turbostat:Busy%.-.h1[%]", "Turbostat:Busy%.-[%]", "%", "CPU"),
         ("Turbostat:CPU%c6.11.h1[%]", "Turbostat:CPU%c6.11[%]", "%", "CPU"),
         ("AverageCPUUtilization.h1[%]", "AverageCPUUtilization[%]", "%", "CPU"),
@@ -37,6 +39,21 @@ def test_splits_host_and_metric(column, metric, of, where):
     assert column_name(metric, "h1") == column
     assert unit(metric) == of
     assert subsystem(metric) == where
+
+
+@pytest.mark.parametrize(
+    ("metric", "of"),
+    [
+        ("Turbostat:Busy%.11[%]", "Turbostat:Busy%.#[%]"),
+        ("Turbostat:Busy%.-[%]", "Turbostat:Busy%.#[%]"),  # the sum over all cores
+        ("CPU:CPU3Utilization[%]", "CPU:CPU#Utilization[%]"),
+        ("NetworkInterStat_diff:rx_bytes.ib0[Bytes]", "NetworkInterStat_diff:rx_bytes.ib#[Bytes]"),
+        ("Perf:Mem-loads[count]", "Perf:Mem-loads[count]"),  # a hyphen in a name is no instance
+        ("Perf:IPC[-]", "Perf:IPC[-]"),  # nor is a unit
+    ],
+)
+def test_instances_are_of_one_family(metric, of):
+    assert family(metric) == of
 
 
 def test_two_hosts_in_one_file():
