@@ -38,8 +38,8 @@ from infrascope_core.tables import (
 SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes its meaning or goes."""
 
-PRESENCE = ("mean", "sum_values")
-"""Features of which every metric that has data in a window has one."""
+PRESENCE = "maximum"
+"""A feature that every metric has which has data in a window, whatever its class."""
 
 _METHODS = {"zscore": "Z", "mahalanobis": "MAHA", "isolation_forest": "IF", "peaks": "PEAKS"}
 _VERDICTS = {"anomalous": "Anomalous", "normal": "Normal", "not_judged": "Not judged"}
@@ -169,7 +169,7 @@ class Evidence:
     run : mapping
         Its row of `run_files`.
     features : polars.DataFrame
-        `window_features`; host, window, metric and the columns `PRESENCE` are enough.
+        `window_features`; host, window, metric and the column `PRESENCE` are enough.
     deviations : polars.DataFrame
         Its rows of `host_deviations`, if hosts were compared.
     """
@@ -541,7 +541,7 @@ def _limits_of_data(evidence: Evidence, settings: ReportSettings) -> Iterator[st
 
 def _vanished(features: pl.DataFrame, settings: ReportSettings) -> list[str]:
     """Metrics that had values in the run and have none in its last part."""
-    seen = pl.col("window").filter(pl.any_horizontal(pl.col(name).is_not_null() for name in PRESENCE))
+    seen = pl.col("window").filter(pl.col(PRESENCE).is_not_null())
     return (
         features.with_columns(last=pl.col("window").max().over("host"), number=pl.col("window").n_unique().over("host"))
         .group_by("host", "metric")

@@ -164,7 +164,7 @@ def _anomaly_report(pipeline: Pipeline, key: str) -> pl.DataFrame:
     lake, baseline = pipeline.lake, baseline_of(pipeline, key)
     features = WINDOW_FEATURES.empty()
     if lake.has("window_features", key):
-        features = lake.read("window_features", key, ["host", "window", "metric", *PRESENCE])
+        features = lake.read("window_features", key, ["host", "window", "metric", PRESENCE])
     report = run_report(
         Evidence(
             pipeline.run_file(key),
