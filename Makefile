@@ -27,7 +27,7 @@ test: $(READY)   ## ruff, mypy and pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist loadgroup
 
 check: $(READY)  ## everything that `make test` does, and the long suite (a real daemon, the benchmarks' smoke run)
 	$(MAKE) test

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "sample"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_all():
     """Run the whole pipeline as plain calls, without an orchestrator."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
 from infrascope_core import mining
 from infrascope_core.mining import is_mined, mine_itemsets, mine_rules, scopes
 from tests.runs import write_run
+
+pytestmark = pytest.mark.xdist_group("mining")  # shares a folder
 
 
 def test_scopes_from_wide_to_narrow():
@@ -28,11 +33,12 @@ def test_scopes_from_wide_to_narrow():
     }
 
 
-@pytest.fixture
-def folder(tmp_path, make_all):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, make_all):
+    folder = tmp_path_factory.mktemp("mined")
     for second in (1, 2, 3):
-        write_run(tmp_path / "runs", second, burst=(200, 280) if second == 2 else None)
-    return make_all(tmp_path / "data", tmp_path / "runs")
+        write_run(folder / "runs", second, burst=(200, 280) if second == 2 else None)
+    return make_all(folder / "data", folder / "runs")
 
 
 def windows_with(pipeline, *items: str) -> set[tuple[str, int]]:
@@ -63,8 +69,10 @@ def test_counts_agree_with_the_baskets(folder):
         assert lift == pytest.approx(confidence / (len(windows_with(folder, *right)) / 120))
 
 
-def test_degenerate_groups_are_left_out_of_items_and_of_the_count(folder):
+def test_degenerate_groups_are_left_out_of_items_and_of_the_count(folder, tmp_path):
     """Windows that hold nothing but a degenerate group are no baskets, for itemsets and rules alike."""
+    shutil.copytree(folder.data, tmp_path / "data")
+    folder = replace(folder, data=tmp_path / "data")
     lake = folder.lake
     key = folder.accepted()["run_key"][0]
     baskets = lake.read("baskets", key)

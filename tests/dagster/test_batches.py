@@ -19,16 +19,26 @@ def failed(location) -> list[str]:
 
 
 @pytest.mark.parametrize("case", SPOIL)
-def test_one_of_three_is_bad(location, case):
+def test_the_failure_says_what_is_wrong_with_the_file(location, case):
     spoil, fault = SPOIL[case]
+    good, bad = (write_run(location.runs, second) for second in (1, 2))
+    spoil(bad)
+    result = location.materialize(*INGEST, keys=[good.stem, bad.stem])
+    assert not result.success
+    failure = next(event for event in result.all_events if event.is_step_failure)
+    assert fault in str(failure.step_failure_data.error)
+    assert location.materialized("telemetry") == {good.stem}
+    assert failed(location) == [bad.stem]
+
+
+def test_one_of_three_is_bad(location):
+    spoil, _ = SPOIL["ragged rows"]
     paths = [write_run(location.runs, second) for second in (1, 2, 3)]
     keys = [path.stem for path in paths]
     spoil(paths[1])
 
     result = location.materialize(*INGEST, keys=keys)
     assert not result.success
-    failure = next(event for event in result.all_events if event.is_step_failure)
-    assert fault in str(failure.step_failure_data.error)
     assert location.materialized("telemetry") == {keys[0], keys[2]}
     assert failed(location) == [keys[1]]
 

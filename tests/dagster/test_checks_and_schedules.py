@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime
+from pathlib import Path
 
 import dagster as dg
 import polars as pl
@@ -13,16 +15,39 @@ from infrascope_dagster.defs.fleet import checks as fleet
 from infrascope_dagster.defs.fleet.schedules import fill_missing, refit_and_remine
 from infrascope_dagster.defs.runs import checks as runs
 from infrascope_dagster.in_process import bring_up_to_date
+from infrascope_dagster.partitions import RUN_FILES
 from tests.dagster.conftest import Location
 from tests.runs import write_run
 
+pytestmark = pytest.mark.xdist_group("checks")  # shares a folder
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    """A folder through the whole graph, and its instance on disk: schedules look instances up by reference."""
+    folder = tmp_path_factory.mktemp("healthy")
+    (folder / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(folder / "home")) as instance:
+        location = Location(folder, instance)
+        for second in (1, 2, 3):
+            write_run(location.runs, second, samples=600)
+        bring_up_to_date(location.pipeline, False, lambda *_: None, instance)
+        yield location
+
 
 @pytest.fixture
-def filled(location):
-    for second in (1, 2, 3):
-        write_run(location.runs, second, samples=600)
-    bring_up_to_date(location.pipeline, False, lambda *_: None, location.instance)
-    return location
+def filled(healthy, tmp_path):
+    """The same, whose files and registered keys are put back after each test."""
+    data, runs = Path(healthy.resource.data), healthy.runs
+    shutil.copytree(data, tmp_path / "data")
+    shutil.copytree(runs, tmp_path / "runs")
+    keys = set(healthy.instance.get_dynamic_partitions(RUN_FILES.name))
+    yield healthy
+    for folder in (data, runs):
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / folder.name, folder)
+    for key in set(healthy.instance.get_dynamic_partitions(RUN_FILES.name)) - keys:
+        healthy.instance.delete_dynamic_partition(RUN_FILES.name, key)
 
 
 def outcome(check, location) -> bool:
@@ -74,21 +99,7 @@ def test_degenerate_and_drifted_levels(filled):
     assert not outcome(runs.no_level_drift, filled)
 
 
-@pytest.fixture
-def on_disk(tmp_path):
-    """A schedule looks its instance up by reference, so an ephemeral one will not do."""
-    (tmp_path / "home").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
-        location = Location(tmp_path, instance)
-        for second in (1, 2):
-            write_run(location.runs, second)
-        bring_up_to_date(location.pipeline, False, lambda *_: None, instance)
-        yield location
-
-
-def test_the_daily_schedule(on_disk):
-    filled = on_disk
-
+def test_the_daily_schedule(filled):
     def requests():
         context = dg.build_schedule_context(instance=filled.instance, scheduled_execution_time=datetime(2026, 11, 2, 6))
         return list(fill_missing(context))

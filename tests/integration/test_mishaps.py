@@ -50,23 +50,26 @@ def test_an_accident_with_one_file_is_said_and_the_others_are_kept(tmp_path, mon
     assert "3 runs accepted" in result.output
 
 
-@pytest.mark.parametrize("table", ["telemetry", "thresholds", "window_features", "frequent_itemsets"])
-def test_an_interruption_is_one_and_the_next_call_goes_on(tmp_path, monkeypatch, table):
+def test_an_interruption_is_one_and_the_next_call_goes_on(tmp_path, monkeypatch):
     runs, data = tmp_path / "runs", tmp_path / "data"
     for second in (1, 2):
         write_run(runs, second)
     write = Lake.write
 
-    def interrupted(self, frame, name, *more, **options):
-        if name == table:
-            raise KeyboardInterrupt
-        return write(self, frame, name, *more, **options)
+    for table in ("telemetry", "window_features", "thresholds", "frequent_itemsets"):
 
-    monkeypatch.setattr(Lake, "write", interrupted)
-    result = infrascope("run", runs, "--data", data)
-    assert result.exit_code == 130
-    assert "interrupted" in result.output
-    monkeypatch.undo()
+        def interrupted(self, frame, name, *more, table=table, **options):
+            if name == table:
+                raise KeyboardInterrupt
+            return write(self, frame, name, *more, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Lake, "write", interrupted)
+            result = infrascope("run", runs, "--data", data)
+        assert result.exit_code == 130
+        assert "interrupted" in result.output
+        assert not Lake(data / "lake").keys(table)  # not a table of another stage before it
+        assert not Lake(data / "lake").has(table)
     result = infrascope("run", runs, "--data", data, "--strict")
     assert result.exit_code == 0, result.output
 

@@ -12,6 +12,8 @@ from infrascope_core.steps import report_files
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
+pytestmark = pytest.mark.xdist_group("reports")  # share a folder
+
 
 def replace_column(path: Path, name: str, value) -> None:
     """Set a column's cells to `value(row, cell)`."""
