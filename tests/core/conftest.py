@@ -15,9 +15,9 @@ SAMPLE = ROOT / "data" / "sample"
 
 @pytest.fixture(scope="session")
 def make_all():
-    """Run the whole pipeline as plain calls, without an orchestrator."""
+    """Run the whole pipeline, or all until a table, as plain calls, without an orchestrator."""
 
-    def run(data: Path, *sources: Path, settings: Settings | None = None, refit: bool = False) -> Pipeline:
+    def run(data: Path, *sources: Path, settings: Settings | None = None, until: str = "") -> Pipeline:
         pipeline = Pipeline(data, settings or Settings(), sources)
         pipeline.review_rejections()
         for key in pipeline.offers():
@@ -32,7 +32,9 @@ def make_all():
             for key in keys:
                 make(pipeline, table, key)
             if table in fits:
-                fits[table](pipeline, refit=refit)
+                fits[table](pipeline)
+            if table == until:
+                return pipeline
         mining.mine_itemsets(pipeline)
         mining.mine_rules(pipeline)
         return pipeline

@@ -18,6 +18,7 @@ from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
 app = build_app(bring_up_to_date)
+pytestmark = pytest.mark.xdist_group("evaluation")  # shares a folder
 HEADER = "start,end,fault,subsystem,metrics\n"
 BUSY = "AverageCPUUtilization[%]"
 PLAN = yaml.safe_load(SUITE.read_text())["simulated"]
@@ -45,14 +46,21 @@ def infrascope(*words: object):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def test_a_labelled_folder_is_judged_by_its_earlier_healthy_runs(labelled, tmp_path):
-    result = infrascope("evaluate", labelled, "--json", tmp_path / "figures.json")
+@pytest.fixture(scope="module")
+def evaluated(labelled, tmp_path_factory):
+    """What the command said of them, and its file of figures."""
+    figures = tmp_path_factory.mktemp("evaluated") / "figures.json"
+    return infrascope("evaluate", labelled, "--json", figures), figures
+
+
+def test_a_labelled_folder_is_judged_by_its_earlier_healthy_runs(evaluated):
+    result, figures = evaluated
     assert result.exit_code == 0, result.output
     said = result.output.replace("\n", " ")
     assert "3 runs judged by 2 reference runs, 1 faults" in said
     assert "lies outside the run" in said
     assert "has no labels; expected" in said
-    content = json.loads((tmp_path / "figures.json").read_text())
+    content = json.loads(figures.read_text())
     (data_set,) = content["data_sets"].values()
     assert [run["healthy"] for run in data_set["runs"]] == [True, True, False]
     # the burst lifts the mean by twenty standard deviations: whatever tells windows apart must see it
@@ -62,10 +70,9 @@ def test_a_labelled_folder_is_judged_by_its_earlier_healthy_runs(labelled, tmp_p
     assert {row["figure"] for row in content["figures"]} >= {"roc_auc", "average_precision", "vus_pr"}
 
 
-def test_the_same_runs_give_the_same_figures(labelled, tmp_path):
-    for name in ("once", "twice"):
-        assert infrascope("evaluate", labelled, "--json", tmp_path / name).exit_code == 0
-    assert (tmp_path / "once").read_bytes() == (tmp_path / "twice").read_bytes()
+def test_the_same_runs_give_the_same_figures(labelled, evaluated, tmp_path):
+    assert infrascope("evaluate", labelled, "--json", tmp_path / "again").exit_code == 0
+    assert (tmp_path / "again").read_bytes() == evaluated[1].read_bytes()
 
 
 @pytest.mark.parametrize(
