@@ -17,7 +17,7 @@ import polars as pl
 import yaml
 from numpy.typing import NDArray
 
-from infrascope_core.baselines import Baseline, Identity, Judged
+from infrascope_core.baselines import MISSING, STILL, Baseline, Identity, Judged
 from infrascope_core.detectors import MetricPeaks
 from infrascope_core.features import WINDOW
 from infrascope_core.run_file.columns import family
@@ -27,6 +27,9 @@ from infrascope_core.tables import ANOMALY_REASONS
 
 Ints = NDArray[np.int64]
 
+_BARELY = 1e-6
+_MOST_SCALES = 99.95
+"""Deviations are held within bounds before they get here; what is at them is farther by an unknown amount."""
 _FARTHEST = 5.0
 """Ranges beyond its own range up to which a metric gains evidence: one that hardly ever moved is soon far out."""
 
@@ -77,7 +80,9 @@ def reasons(
     rank = np.argsort(-share, axis=1, kind="stable")[:, : settings.reasons_per_window]
     row, place = np.nonzero(np.take_along_axis(share, rank, axis=1) > 0)
     of_family = rank[row, place]
-    column = metrics.leading_feature(by_feature, row, strongest[row, of_family])
+    # of what has evidence, what deviates now: an average may still tell of what is over
+    telling = by_feature * (np.abs(np.nan_to_num(judged.now)) + _BARELY)
+    column = metrics.leading_feature(telling, row, strongest[row, of_family])
     names = pl.DataFrame(baseline.names, schema=["metric", "feature"], orient="row").with_columns(
         subsystem=pl.Series(np.repeat(metrics.subsystem, metrics.features), dtype=pl.String)
     )
@@ -169,7 +174,7 @@ class Metrics:
         return _shares((share @ belongs) / np.sqrt(belongs.sum(axis=0)))[:, of]
 
     def leading_feature(self, by_feature: Array, rows: Ints, metrics: Ints) -> Ints:
-        """The feature that has most of a metric's evidence in a window, for pairs of windows and metrics."""
+        """The feature of each metric that has most, for pairs of windows and metrics."""
         leading = np.empty(len(rows), dtype=np.int64)
         for metric in np.unique(metrics):
             of = metrics == metric
@@ -233,9 +238,9 @@ def _claim(
         metric=metric,
         noun=words["noun"],
         value=f"{value:.4g}",
-        scales=f"{abs(scales):.1f}",
+        scales=f"{abs(scales):.1f}" if abs(scales) < _MOST_SCALES else "more than 100",
         direction=direction,
-        expected=f"{expected:.4g}",
+        expected=f"{round(expected, 1) + 0.0 if feature in {MISSING, STILL} else expected:.4g}",
         baseline=of,
         meaning=words[direction],
     )

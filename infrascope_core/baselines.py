@@ -560,6 +560,8 @@ def score(baseline: Baseline, features: pl.DataFrame) -> pl.DataFrame:
     order = [d.name for d in baseline.detectors]
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
+    if not baseline.knows_ranges:
+        flags[:, order.index(MetricPeaks.name)] = False
     surprisal = baseline.surprisal(scores)
     return (
         windows.with_columns(

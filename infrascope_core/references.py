@@ -127,10 +127,9 @@ class References:
             allowed = ~same_run | (apart >= self.overlap)
         if self.band is not None:
             windows, share = self.band
-            away = np.where(allowed, apart, np.iinfo(np.int64).max)
-            # a run may be longer than every reference: then their ends are the nearest places there are
-            within = np.maximum(np.maximum(windows, (share * place).astype(np.int64)), away.min(axis=1))
-            allowed &= apart <= within[:, None]
+            near = allowed & (apart <= np.maximum(windows, (share * place).astype(np.int64))[:, None])
+            # a run may outlast every reference; what it does then is not what they did when they ended
+            allowed = np.where(near.any(axis=1, keepdims=True), near, allowed)
         comparable: Mask = allowed
         return comparable
 

@@ -259,7 +259,7 @@ def run_report(
         if deviations:
             why += f", but the host departs from the others of its job in {_count(len(deviations), 'metric')}"
         why += "."
-        step = advice["deviation"] if deviations else advice["normal"]
+        step = advice["deviation"] if deviations else advice["limited" if limits else "normal"]
     else:
         why = limits[0] if limits else "The run has no window that could be judged."
         step = advice["not_judged"]
