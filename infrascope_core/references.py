@@ -97,7 +97,8 @@ class References:
         with windows that share no sample with it. Where nothing is left, 0, the location, is expected.
         """
         expected = np.zeros(z.shape)
-        own = np.array([self.runs.index(key) if key in self.runs else -1 for key in run_keys], dtype=np.int64)
+        code = {key: i for i, key in enumerate(self.runs)}
+        own = np.array([code.get(key, -1) for key in run_keys], dtype=np.int64)
         known, length = self._coordinates
         for start in range(0, len(z), _ROWS):
             rows = slice(start, start + _ROWS)

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 import yaml
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from infrascope_core.blas import one_thread
 from infrascope_core.lake import fingerprint
 from infrascope_core.settings import PruningCurveSettings
 
@@ -53,7 +53,7 @@ def pearson(values: Array) -> Array:
     patterns, pattern = np.unique(np.packbits(known, axis=0), axis=1, return_index=True, return_inverse=True)[1:]
     masks = known[:, patterns].astype(float)
     shared = (masks.T @ masks)[np.ix_(pattern, pattern)]
-    with np.errstate(all="ignore"), threadpool_limits(1):
+    with np.errstate(all="ignore"), one_thread():
         x = _standardised(values, known)
         sums, squares = (x.T @ masks)[:, pattern], ((x * x).T @ masks)[:, pattern]
         variance = squares / shared - (sums / shared) ** 2
@@ -248,7 +248,7 @@ def pruning_curve(
     np.fill_diagonal(r, 1.0)
     others = np.abs(r) - 2 * np.eye(size)
     rows = []
-    with threadpool_limits(1):
+    with one_thread():
         shrunk = (1 - settings.shrinkage) * _positive(r) + settings.shrinkage * np.eye(size)
         for threshold in np.linspace(settings.lowest, settings.highest, settings.thresholds).round(_DIGITS):
             standing = representatives(selectable.r, order, float(threshold))
