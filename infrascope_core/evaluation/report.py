@@ -24,8 +24,6 @@ EVENT_FIGURES = (
     "hit_rate",
 )
 """Of what the product raises; a mean over events."""
-ALARM_FIGURES = ("false_episodes_per_hour", "false_window_share")
-"""Of what the product raises where nothing is wrong."""
 
 FIGURES = pl.Schema(
     {
