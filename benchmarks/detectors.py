@@ -17,12 +17,12 @@ from rich.console import Console
 
 from benchmarks.features import Context
 from benchmarks.pipeline import Claim, best
-from infrascope_core.features import window_features
-from infrascope_core.latency import PAPER
+from infrascope_core.anomalies.features import window_features
+from infrascope_core.studies.latency import PAPER
 from infrascope_core.models import baseline_of, fit_baselines
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
-from infrascope_core.tables import RUN_FILES
+from infrascope_core.run_files.tables import RUN_FILES
 
 RUNS, WINDOWS, METRICS = 60, 600, 400
 BATCH = 1000

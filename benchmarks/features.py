@@ -24,9 +24,9 @@ from tsfresh import extract_features
 from tsfresh.feature_extraction import feature_calculators as tsfresh
 
 from benchmarks.pipeline import Claim, best
-from infrascope_core.features import feature_matrix, window_features
-from infrascope_core.settings import FeatureSettings
-from infrascope_core.tables import FEATURES
+from infrascope_core.anomalies.features import feature_matrix, window_features
+from infrascope_core.anomalies.settings import FeatureSettings
+from infrascope_core.anomalies.tables import FEATURES
 
 SAMPLES, METRICS = 16_000, 400
 PEER_WINDOWS = 4

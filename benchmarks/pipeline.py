@@ -14,7 +14,7 @@ import pyarrow.csv
 from rich.console import Console
 
 from infrascope_core.models import fit_metric_catalog, fit_thresholds
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
 from infrascope_core.steps import make
 from tests.generated import GPU_HOST, frame, gpu_columns, write

@@ -7,38 +7,42 @@ from __future__ import annotations
 
 import polars as pl
 
-from infrascope_core.mining import is_mined, scopes
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.tables import BASELINES, THRESHOLDS
+from infrascope_core.contract import Table
+from infrascope_core.reports.tables import ANOMALY_REPORT
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.graph import Graph
+from infrascope_core.store.product import Scope
+from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
 _SMALLEST_SHARE = 1e-4
 """Shares are held above this in the stability index, so that an empty level does not make it infinite."""
 
 
-def basket_gaps(pipeline: Pipeline) -> pl.DataFrame:
+def basket_gaps(folder: DataFolder) -> pl.DataFrame:
     """Runs whose baskets hold fewer rows than group_windows: run_key, metric_group, windows, baskets."""
-    keys = pipeline.accepted()["run_key"].to_list()
+    keys = accepted(folder)["run_key"].to_list()
     by = ["run_key", "metric_group"]
-    windows = _counts(pipeline, "group_windows", keys, "windows")
-    baskets = _counts(pipeline, "baskets", keys, "baskets")
+    windows = _counts(folder, GROUP_WINDOWS, keys, "windows")
+    baskets = _counts(folder, BASKETS, keys, "baskets")
     joined = windows.join(baskets, on=by, how="left").with_columns(pl.col("baskets").fill_null(0))
     return joined.filter(pl.col("windows") != pl.col("baskets")).sort(by)
 
 
-def _counts(pipeline: Pipeline, table: str, keys: list[str], name: str) -> pl.DataFrame:
+def _counts(folder: DataFolder, table: Table, keys: list[str], name: str) -> pl.DataFrame:
     by = ["run_key", "metric_group"]
-    files = pipeline.lake.files(table, keys)
+    files = folder.lake.files(table, keys)
     if not files:
         return pl.DataFrame(schema={**dict.fromkeys(by, pl.String), name: pl.UInt32})
     return pl.scan_parquet(files, glob=False).group_by(by).agg(pl.len().alias(name)).collect()
 
 
-def degenerate_groups(pipeline: Pipeline) -> pl.DataFrame:
+def degenerate_groups(folder: DataFolder) -> pl.DataFrame:
     """Groups whose levels say nothing: platform, metric_group, low, high, and the share of each level."""
-    return pipeline.lake.read(THRESHOLDS.name).filter("degenerate").drop("degenerate", "version")
+    return folder.lake.read(THRESHOLDS).filter("degenerate").drop("degenerate", "version")
 
 
-def level_drift(pipeline: Pipeline) -> pl.DataFrame:
+def level_drift(folder: DataFolder) -> pl.DataFrame:
     """How far today's window values have moved from the shares that the thresholds were fitted on.
 
     Returns
@@ -47,8 +51,8 @@ def level_drift(pipeline: Pipeline) -> pl.DataFrame:
         platform, metric_group, windows, stability_index: the population stability index over the three
         levels, sum((now - then) * ln(now / then)).
     """
-    runs = pipeline.accepted()
-    files = pipeline.lake.files("baskets", runs["run_key"].to_list())
+    runs = accepted(folder)
+    files = folder.lake.files(BASKETS, runs["run_key"].to_list())
     schema = {
         "platform": pl.String,
         "metric_group": pl.String,
@@ -73,51 +77,29 @@ def level_drift(pipeline: Pipeline) -> pl.DataFrame:
         today = pl.max_horizontal(level, pl.lit(_SMALLEST_SHARE))
         then = pl.max_horizontal(f"{level}_share", pl.lit(_SMALLEST_SHARE))
         terms.append((today - then) * (today / then).log())
-    joined = now.join(pipeline.lake.read(THRESHOLDS.name), on=by)
+    joined = now.join(folder.lake.read(THRESHOLDS), on=by)
     return joined.select(*by, "windows", pl.sum_horizontal(terms).alias("stability_index")).sort(by)
 
 
-def unjudged(pipeline: Pipeline) -> pl.DataFrame:
+def unjudged(folder: DataFolder) -> pl.DataFrame:
     """Runs of which nothing could be judged: run_key, why."""
-    files = pipeline.lake.files("anomaly_report", pipeline.accepted()["run_key"].to_list())
+    files = folder.lake.files(ANOMALY_REPORT, accepted(folder)["run_key"].to_list())
     if not files:
         return pl.DataFrame(schema={"run_key": pl.String, "why": pl.String})
     reports = pl.scan_parquet(files, glob=False)
     return reports.filter(pl.col("verdict") == "not_judged").select("run_key", "why").collect().sort("run_key")
 
 
-def unpooled(pipeline: Pipeline) -> pl.DataFrame:
-    """What pooled products lack of the lake: table, what, why."""
-    runs = pipeline.accepted()
-    findings: list[tuple[str, str, str]] = []
-    catalog = set(pipeline.lake.read("metric_catalog")["platform"])
-    findings += [
-        ("metric_catalog", platform, "no metric of this platform was judged")
-        for platform in sorted(set(runs["platform"]) - catalog)
+def unpooled(folder: DataFolder, graph: Graph) -> pl.DataFrame:
+    """Pooled products that do not cover what the lake holds: table, why; those that are made on demand left out."""
+    stale = [
+        (
+            product.name,
+            "never made"
+            if not folder.lake.has(product.tables[0])
+            else f"{product.scope}: runs or what it rests on changed since",
+        )
+        for product in graph.order
+        if product.scope in (Scope.FITTED, Scope.MINED, Scope.COMPARED) and not graph.is_current(folder, product.name)
     ]
-    findings += [
-        ("thresholds", f"{platform}/{group}", "window values without thresholds")
-        for platform, group in _groups_seen(pipeline, runs)
-        - set(pipeline.lake.read(THRESHOLDS.name).select("platform", "metric_group").iter_rows())
-    ]
-    workload = ["platform", "phase", "workload"]
-    without = (
-        runs.join(pipeline.lake.read(BASELINES.name), on=workload, how="anti").group_by(workload).agg(pl.col("run_key"))
-    )
-    for *names, keys in without.sort(workload).iter_rows():
-        windows = sum(pipeline.lake.read("window_features", key, ["host", "window"]).unique().height for key in keys)
-        if windows >= pipeline.settings.detectors.min_windows:
-            findings.append(("baselines", "/".join(names), f"{windows} windows and no baseline"))
-    if runs.height and not is_mined(pipeline):
-        findings.append(("frequent_itemsets", ", ".join(scopes(runs)), "baskets changed since they were mined"))
-    return pl.DataFrame(findings, schema=["table", "what", "why"], orient="row", schema_overrides=_TEXT).sort(
-        "table", "what"
-    )
-
-
-_TEXT = {"table": pl.String, "what": pl.String, "why": pl.String}
-
-
-def _groups_seen(pipeline: Pipeline, runs: pl.DataFrame) -> set[tuple[str, str]]:
-    seen = _counts(pipeline, "group_windows", runs["run_key"].to_list(), "windows")
-    return set(seen.join(runs, on="run_key").select("platform", "metric_group").iter_rows())
+    return pl.DataFrame(stale, schema={"table": pl.String, "why": pl.String}, orient="row")

@@ -14,8 +14,9 @@ import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.fleet_comparisons import are_hosts_compared
-from infrascope_core.mining import is_mined
-from infrascope_core.pipeline import OnProduct, Pipeline
+from infrascope_core.patterns.mining import is_mined
+from infrascope_core.store.product import OnProduct
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.steps import is_current
 from infrascope_dagster import resources
 from infrascope_dagster.defs.fleet.assets import FLEET

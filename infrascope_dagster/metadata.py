@@ -12,7 +12,7 @@ import polars as pl
 import polars.selectors as cs
 from matplotlib.figure import Figure
 
-from infrascope_core.tables import TABLES
+from infrascope_core.pipeline import TABLES
 
 mpl.use("agg")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from infrascope_core.pipeline import OnProduct
+from infrascope_core.store.product import OnProduct
 
 _listener: ContextVar[OnProduct | None] = ContextVar("listener", default=None)
 

@@ -8,9 +8,9 @@ import duckdb
 from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
-from infrascope_core.warehouse import publish
+from infrascope_core.store.warehouse import publish
 
 
 class PipelineResource(dg.ConfigurableResource):

@@ -95,6 +95,6 @@ def test_sql_files_say_what_they_read_and_give():
 
 
 def test_the_page_of_tables_is_current():
-    from infrascope_core.tables import as_markdown
+    from infrascope_core.contract import as_markdown
 
     assert (ROOT / "docs" / "tables.md").read_text(encoding="utf-8") == as_markdown(), "run `make docs`"

@@ -17,7 +17,8 @@ from benchmarks.evaluation.simulated import Seeds
 from infrascope_core.evaluation.data_set import DataSet, Evaluation, Target
 from infrascope_core.evaluation.judged_run import ANY_FAULT, OURS
 from infrascope_core.evaluation.judgement import METHODS
-from infrascope_core.settings import EvaluationSettings, Settings
+from infrascope_core.evaluation.settings import EvaluationSettings
+from infrascope_core.settings import Settings
 
 _AREAS = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "vus_pr": "VUS-PR"}
 _NAMES = _AREAS | {

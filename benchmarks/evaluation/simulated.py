@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from infrascope_core.settings import Platform
+from infrascope_core.run_files.tables import Platform
 from infrascope_core.simulate import FAULTS, LEVELS, Fault, Job, write_job
 
 PLATFORMS: tuple[Platform, ...] = ("gpu", "cpu")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,12 +30,10 @@ from infrascope_core.cli.evaluate import add_evaluate
 from infrascope_core.cli.report import report
 from infrascope_core.cli.simulate import simulate
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.pipeline import OnProduct, Pipeline
+from infrascope_core.reports.summary import Summary, summarize
+from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.settings import Settings, load_settings
-from infrascope_core.summary import Summary, summarize
-
-Materialize = Callable[[Pipeline, bool, OnProduct], None]
-"""Brings everything below a pipeline's data folder up to date: (pipeline, refit, on_product)."""
+from infrascope_core.store.folder import DataFolder
 
 _DATA = Annotated[Path, typer.Option("--data", help="Folder for the lake, the models and the warehouse.")]
 
@@ -54,8 +51,8 @@ sample. A file that cannot be read is rejected with one sentence and stops nothi
 """
 
 
-def build_app(materialize: Materialize) -> typer.Typer:
-    """The application, around a function that materializes the graph."""
+def build_app() -> typer.Typer:
+    """The application."""
     app = typer.Typer(
         help="Listens to the hardware of ML clusters and says what is wrong with it.",
         epilog=_EPILOG,
@@ -91,10 +88,10 @@ def build_app(materialize: Materialize) -> typer.Typer:
         rejected.
         """
         with one_sentence(debug):
-            pipeline = Pipeline(data, _settings(settings, recipe), tuple(paths))
-            _bring_up_to_date(pipeline, refit, materialize)
-            _show(summarize(pipeline))
-            used, rejected = pipeline.outcome()
+            folder = DataFolder(data, _settings(settings, recipe), tuple(paths))
+            _refresh(folder, refit)
+            _show(summarize(folder))
+            used, rejected = Inbox.of(folder.fresh()).outcome()
             if not used:
                 raise InfraScopeError("no run could be used")
             if strict and rejected:
@@ -104,7 +101,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
     def summary(data: _DATA = Path("data"), debug: DebugOption = False) -> None:
         """Show again what the last `run` found."""
         with one_sentence(debug):
-            _show(summarize(Pipeline.as_last_run(data)))
+            _show(summarize(DataFolder.as_last_filled(data)))
 
     app.command()(report)
     app.command()(simulate)
@@ -148,7 +145,7 @@ def build_app(materialize: Materialize) -> typer.Typer:
                 )
         raise typer.Exit(recording.exit_code)
 
-    add_evaluate(app, materialize)
+    add_evaluate(app)
     return app
 
 
@@ -157,7 +154,9 @@ def _settings(path: Path | None, recipe: str | None) -> Settings:
     return settings if recipe is None else settings.model_copy(update={"recipe": recipe})
 
 
-def _bring_up_to_date(pipeline: Pipeline, refit: bool, materialize: Materialize) -> None:
+def _refresh(folder: DataFolder, refit: bool) -> None:
+    from infrascope_core.pipeline import refresh  # noqa: PLC0415 - for a fast `--help`
+
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description:<20}"),
@@ -168,12 +167,12 @@ def _bring_up_to_date(pipeline: Pipeline, refit: bool, materialize: Materialize)
     ) as progress:
         tasks: dict[str, Any] = {}
 
-        def on_product(table: str, done: int, total: int) -> None:
+        def on_progress(table: str, done: int, total: int) -> None:
             if table not in tasks:
                 tasks[table] = progress.add_task(table, total=total)
             progress.update(tasks[table], completed=done, total=total)
 
-        materialize(pipeline, refit, on_product)
+        refresh(folder, refit, on_progress)
 
 
 def _show(summary: Summary) -> None:

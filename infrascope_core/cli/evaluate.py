@@ -17,15 +17,14 @@ from rich.text import Text
 
 from infrascope_core.cli.console import DebugOption, frame_table, one_sentence, printable
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.pipeline import OnProduct
 from infrascope_core.settings import load_settings
+from infrascope_core.store.product import OnProgress
 
 if TYPE_CHECKING:
     from infrascope_core.evaluation.data_set import DataSet, Evaluation
-    from infrascope_core.evaluation.judgement import Materialize
 
 
-def add_evaluate(app: typer.Typer, materialize: Materialize) -> None:
+def add_evaluate(app: typer.Typer) -> None:
     """Add the command to the application."""
 
     @app.command()
@@ -65,7 +64,7 @@ def add_evaluate(app: typer.Typer, materialize: Materialize) -> None:
             if json_file is not None and not json_file.absolute().parent.is_dir():
                 raise InfraScopeError(f"{json_file}: there is no such folder to write to")
             with _folder(data) as place:
-                result = evaluate_sets(sets, place, under, materialize, on_set=_progress)
+                result = evaluate_sets(sets, place, under, on_set=_progress)
             if json_file is not None:
                 json_file.write_text(result.as_json(), encoding="utf-8")
             show(result)
@@ -103,15 +102,15 @@ def _folder(data: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _progress(name: str) -> OnProduct:
+def _progress(name: str) -> OnProgress:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         return lambda table, done, total: None
 
-    def on_product(table: str, done: int, total: int) -> None:
+    def on_progress(table: str, done: int, total: int) -> None:
         console.print(Text(f"{name}: {table} {done} of {total}"), end="\n" if done == total else "\r")
 
-    return on_product
+    return on_progress
 
 
 def show(result: Evaluation) -> None:

@@ -1,4 +1,4 @@
-"""`infrascope report`: the reports that a run of the pipeline has left, as text or as JSON."""
+"""`infrascope report`: the reports that a run of the folder has left, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.console import Console
 
 from infrascope_core.cli.console import DebugOption, one_sentence
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.tables import ANOMALY_REPORT
+from infrascope_core.reports.tables import ANOMALY_REPORT
+from infrascope_core.store.folder import DataFolder
 
 
 def report(
@@ -29,8 +29,8 @@ def report(
     On a terminal the text is laid out; into a file or a pipe it goes as markdown.
     """
     with one_sentence(debug):
-        pipeline = Pipeline.as_last_run(data)
-        texts = [_text(pipeline, key, as_json) for key in _chosen(pipeline, run_key, every)]
+        folder = DataFolder.as_last_filled(data)
+        texts = [_text(folder, key, as_json) for key in _chosen(folder, run_key, every)]
         if as_json:
             reports = [json.loads(text) for text in texts]
             typer.echo(json.dumps(reports if every else reports[0], sort_keys=True, indent=1))
@@ -63,7 +63,7 @@ def _lay_out(texts: list[str]) -> None:
         console.print(Report(text, hyperlinks=False))
 
 
-def _chosen(pipeline: Pipeline, run_key: str | None, every: bool) -> list[str]:
+def _chosen(folder: DataFolder, run_key: str | None, every: bool) -> list[str]:
     """Keys of the runs to show.
 
     Raises
@@ -73,7 +73,7 @@ def _chosen(pipeline: Pipeline, run_key: str | None, every: bool) -> list[str]:
     """
     if every == (run_key is not None):
         raise InfraScopeError("name one run, or give --all")
-    known = pipeline.lake.keys(ANOMALY_REPORT.name)
+    known = folder.lake.keys(ANOMALY_REPORT)
     if run_key is None:
         return known
     if run_key not in known:
@@ -83,10 +83,11 @@ def _chosen(pipeline: Pipeline, run_key: str | None, every: bool) -> list[str]:
     return [run_key]
 
 
-def _text(pipeline: Pipeline, key: str, as_json: bool) -> str:
-    from infrascope_core.steps import make, report_files  # noqa: PLC0415 - for a fast `--help`
+def _text(folder: DataFolder, key: str, as_json: bool) -> str:
+    from infrascope_core.pipeline import GRAPH  # noqa: PLC0415 - for a fast `--help`
+    from infrascope_core.reports.products import report_files  # noqa: PLC0415
 
-    markdown, as_data = report_files(pipeline, key)
+    markdown, as_data = report_files(folder, key)
     if not (markdown.is_file() and as_data.is_file()):  # somebody deleted them
-        make(pipeline, ANOMALY_REPORT.name, key)
+        GRAPH.make(folder, ANOMALY_REPORT, key)
     return (as_data if as_json else markdown).read_text(encoding="utf-8")

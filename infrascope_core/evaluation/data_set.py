@@ -16,11 +16,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from infrascope_core.errors import InfraScopeError, SettingsError
-from infrascope_core.evaluation.judgement import Judgement, Materialize, judge
+from infrascope_core.evaluation.judgement import Judgement, judge
 from infrascope_core.evaluation.report import figures
 from infrascope_core.evaluation.split import Split, find_labelled, split_by_phase, split_by_reference, split_healthy
-from infrascope_core.pipeline import OnProduct
 from infrascope_core.settings import Settings
+from infrascope_core.store.product import OnProgress
 
 
 class _Described(BaseModel):
@@ -197,9 +197,8 @@ def evaluate(
     data_sets: Sequence[DataSet],
     data: Path,
     settings: Settings,
-    materialize: Materialize,
     *,
-    on_set: Callable[[str], OnProduct] = lambda name: lambda table, done, total: None,
+    on_set: Callable[[str], OnProgress] = lambda name: lambda product, done, total: None,
 ) -> Evaluation:
     """Evaluate data sets one after another.
 
@@ -211,8 +210,6 @@ def evaluate(
         Each set fills a new folder of its name below it.
     settings : Settings
         Of those sets that do not change them.
-    materialize : callable
-        Brings a pipeline's data folder up to date.
     on_set : callable
         Told the name of each data set; gives who is told about its progress.
 
@@ -229,9 +226,7 @@ def evaluate(
         own = settings_of(data_set, settings)
         split, problems = divide(data_set, data / f"{data_set.name}.links")
         try:
-            judgement = judge(
-                data_set.name, split, data / data_set.name, own, materialize, on_product=on_set(data_set.name)
-            )
+            judgement = judge(data_set.name, split, data / data_set.name, own, on_progress=on_set(data_set.name))
         except InfraScopeError as error:
             unjudged[data_set.name] = "; ".join([str(error), *_sentences(problems)])
             continue

@@ -13,12 +13,16 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from infrascope_core.detectors import DETECTORS
+from infrascope_core.anomalies.detectors import DETECTORS
+from infrascope_core.anomalies.tables import ANOMALY_SCORES, WINDOW_FEATURES
 from infrascope_core.evaluation import metrics
 from infrascope_core.evaluation.metrics import Array
 from infrascope_core.evaluation.truth import Span, WindowTruth, window_truth
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.tables import ANOMALY_SCORES
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.reports.tables import ANOMALY_EPISODES
+from infrascope_core.run_files.runs import platform_of, run_file
+from infrascope_core.run_files.tables import FAULTS, TELEMETRY
+from infrascope_core.store.folder import DataFolder
 
 COMBINATION = "combination"
 OURS: dict[str, str] = {COMBINATION: "surprisal", **{name: name for name in DETECTORS if name in ANOMALY_SCORES.schema}}
@@ -122,16 +126,16 @@ class JudgedRun:
     stands_for: Mapping[str, str]
 
     @classmethod
-    def of(cls, pipeline: Pipeline, key: str) -> JudgedRun:
+    def of(cls, folder: DataFolder, key: str) -> JudgedRun:
         """Read a run's products from a filled data folder."""
-        lake = pipeline.lake
-        span, length = span_of(pipeline, key), pipeline.window_length(key).total_seconds()
+        lake = folder.lake
+        span, length = span_of(folder, key), folder.window_length(key).total_seconds()
         windows = (
-            lake.read("anomaly_scores", key)
+            lake.read(ANOMALY_SCORES, key)
             .sort("start_ts", "host", "window")
             .with_columns(moment=(pl.col("start_ts").rank("dense") - 1).cast(pl.Int64))
         )
-        faults = lake.read("faults", key).sort("start", "end", "fault")
+        faults = lake.read(FAULTS, key).sort("start", "end", "fault")
         start, end = span.since(faults["start"]), span.since(faults["end"]) + span.interval.total_seconds()
         return cls(
             span=span,
@@ -141,9 +145,9 @@ class JudgedRun:
             faults=faults,
             fault_start=start,
             fault_end=end,
-            episodes=lake.read("anomaly_episodes", key) if lake.has("anomaly_episodes", key) else None,
-            candidates=frozenset(lake.read("window_features", key, ["metric"])["metric"].unique()),
-            stands_for=_represented(pipeline, key),
+            episodes=lake.read(ANOMALY_EPISODES, key) if lake.has(ANOMALY_EPISODES, key) else None,
+            candidates=frozenset(lake.read(WINDOW_FEATURES, key, ["metric"])["metric"].unique()),
+            stands_for=_represented(folder, key),
         )
 
     def by_moment(self, score: pl.Series) -> Array:
@@ -261,18 +265,18 @@ class JudgedRun:
         return self.span.since(episodes["start_ts"]), self.span.since(episodes["end_ts"])
 
 
-def span_of(pipeline: Pipeline, key: str) -> Span:
+def span_of(folder: DataFolder, key: str) -> Span:
     """The time that a run covers."""
-    times = pipeline.lake.read("telemetry", key, ["ts"])["ts"]
-    interval = pipeline.run_file(key)["interval_s"]
+    times = folder.lake.read(TELEMETRY, key, ["ts"])["ts"]
+    interval = run_file(folder, key)["interval_s"]
     assert interval is None or isinstance(interval, float)
     start, end = times.min(), times.max()
     return Span(start, end, timedelta(seconds=interval or 0.0))  # type: ignore[arg-type]  # of a column of times
 
 
-def _represented(pipeline: Pipeline, key: str) -> dict[str, str]:
-    catalog = pipeline.lake.read_cached("metric_catalog")
-    rows = catalog.filter((pl.col("platform") == pipeline.platform(key)) & pl.col("represented_by").is_not_null())
+def _represented(folder: DataFolder, key: str) -> dict[str, str]:
+    catalog = folder.lake.read_cached(METRIC_CATALOG)
+    rows = catalog.filter((pl.col("platform") == platform_of(folder, key)) & pl.col("represented_by").is_not_null())
     return dict(rows.sort("metric").select("metric", "represented_by").iter_rows())
 
 

@@ -6,35 +6,28 @@ are in `judged_run`, pooling over runs in `report`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from infrascope_core.baselines import sample_windows
+from infrascope_core.anomalies.baselines import sample_windows
+from infrascope_core.anomalies.features import feature_matrix
+from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.evaluation.judged_run import (
-    EVENTS,
-    OURS,
-    RUN_COLUMNS,
-    RUNS,
-    SEPARATION,
-    JudgedRun,
-    span_of,
-)
+from infrascope_core.evaluation.judged_run import EVENTS, OURS, RUN_COLUMNS, RUNS, SEPARATION, JudgedRun, span_of
 from infrascope_core.evaluation.metrics import Array
 from infrascope_core.evaluation.peers import PEERS, Peers, raw_windows
 from infrascope_core.evaluation.split import LabelledRun, Split
 from infrascope_core.evaluation.truth import label_faults
-from infrascope_core.features import feature_matrix
-from infrascope_core.pipeline import OnProduct, Pipeline
+from infrascope_core.pipeline import refresh
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import FAULTS, RUN_FILES, TELEMETRY
 from infrascope_core.settings import Settings
-from infrascope_core.tables import BASELINES, FEATURES
-
-Materialize = Callable[[Pipeline, bool, OnProduct], None]
-"""Brings everything below a pipeline's data folder up to date: (pipeline, refit, on_product)."""
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import OnProgress
 
 INPUTS = ("features", "raw")
 """What the peers get: the windows' features, or raw metrics averaged over the windows."""
@@ -67,9 +60,8 @@ def judge(
     split: Split,
     data: Path,
     settings: Settings,
-    materialize: Materialize,
     *,
-    on_product: OnProduct = lambda table, done, total: None,
+    on_progress: OnProgress = lambda product, done, total: None,
 ) -> Judgement:
     """Fit the reference runs, judge the others by them, and compare with the labels.
 
@@ -82,10 +74,8 @@ def judge(
     data : Path
         A new or empty folder for the lake and the models.
     settings : Settings
-        Of the pipeline, and `evaluation`.
-    materialize : callable
-        Brings a pipeline's data folder up to date.
-    on_product : callable
+        Of the folder, and `evaluation`.
+    on_progress : callable
         Told about progress.
 
     Notes
@@ -106,48 +96,46 @@ def judge(
             f"{data_set}: no run can be judged; it takes a run, and a healthy run (a label file with a header and "
             "no rows) of the same phase and workload to compare it with"
         )
-    reference = Pipeline(data, settings, tuple(run.path for run in split.reference))
-    materialize(reference, False, on_product)
-    trusted = frozenset(reference.lake.read(BASELINES.name)["version"])
-    everything = Pipeline(data, settings, tuple(run.path for run in (*split.reference, *split.judged)))
-    materialize(everything, False, on_product)
+    reference = DataFolder(data, settings, tuple(run.path for run in split.reference))
+    refresh(reference, False, on_progress)
+    trusted = frozenset(reference.lake.read(BASELINES)["version"])
+    everything = DataFolder(data, settings, tuple(run.path for run in (*split.reference, *split.judged)))
+    refresh(everything, False, on_progress)
     return compare(data_set, split, everything, trusted)
 
 
-def compare(data_set: str, split: Split, pipeline: Pipeline, trusted: frozenset[str]) -> Judgement:
+def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[str]) -> Judgement:
     """Hold a filled data folder against the labels.
 
     Parameters
     ----------
     data_set, split
         See `judge`.
-    pipeline : Pipeline
+    folder : DataFolder
         Its folder holds the products of all runs.
     trusted : frozenset of str
         Versions of the baselines that no judged run took part in.
     """
-    accepted = {row["run_key"]: row for row in pipeline.accepted().iter_rows(named=True)}
+    runs = {row["run_key"]: row for row in accepted(folder).iter_rows(named=True)}
     problems = [
-        (run.path, _why_rejected(pipeline, run.key))
-        for run in (*split.reference, *split.judged)
-        if run.key not in accepted
+        (run.path, _why_rejected(folder, run.key)) for run in (*split.reference, *split.judged) if run.key not in runs
     ]
     separation, events, runs, untrusted = [], [], [], []
-    for references, members in _groups(split, accepted):
-        peers = {data: _fit_peers(pipeline, references, data) for data in INPUTS} if references else {}
+    for references, members in _groups(split, runs):
+        peers = {data: _fit_peers(folder, references, data) for data in INPUTS} if references else {}
         for run in members:
-            problem = _label_problem(pipeline, run)
+            problem = _label_problem(folder, run)
             if problem is not None:
                 problems.append((run.path, problem))
                 continue
-            scores = pipeline.lake.read("anomaly_scores", run.key)
+            scores = folder.lake.read(ANOMALY_SCORES, run.key)
             if not references or scores.is_empty() or not set(scores["baseline_version"].drop_nulls()) <= trusted:
                 untrusted.append(run.key)
                 continue
             row = {name: accepted[run.key].get(name) for name in RUN_COLUMNS} | {"data_set": data_set, "part": run.part}
-            judged = JudgedRun.of(pipeline, run.key)
-            methods = _method_scores(pipeline, run.key, judged, peers)
-            areas = judged.separation(methods, pipeline.settings.evaluation.max_buffer)
+            judged = JudgedRun.of(folder, run.key)
+            methods = _method_scores(folder, run.key, judged, peers)
+            areas = judged.separation(methods, folder.settings.evaluation.max_buffer)
             separation.append(_tabled(areas, row, SEPARATION))
             events.append(_tabled(judged.events(), row, EVENTS))
             runs.append(_tabled([judged.alarms() | {"healthy": run.healthy}], row, RUNS))
@@ -185,14 +173,14 @@ def _tabled(rows: list[dict[str, object]], run: Mapping[str, object], schema: pl
     return pl.DataFrame([{**run, **row} for row in rows], schema=schema, orient="row")
 
 
-def _why_rejected(pipeline: Pipeline, key: str) -> str:
-    reasons = pipeline.lake.read("run_files", key)["reason"].drop_nulls()
+def _why_rejected(folder: DataFolder, key: str) -> str:
+    reasons = folder.lake.read(RUN_FILES, key)["reason"].drop_nulls()
     return f"is rejected: {reasons[0] if len(reasons) else 'its name or its content cannot be read'}"
 
 
-def _label_problem(pipeline: Pipeline, run: LabelledRun) -> str | None:
-    names = pipeline.lake.columns("telemetry", run.key)
-    return label_faults(pipeline.lake.read("faults", run.key), span_of(pipeline, run.key), names)
+def _label_problem(folder: DataFolder, run: LabelledRun) -> str | None:
+    names = folder.lake.columns(TELEMETRY, run.key)
+    return label_faults(folder.lake.read(FAULTS, run.key), span_of(folder, run.key), names)
 
 
 _FittedPeers = tuple[tuple[object, ...], Peers]
@@ -200,12 +188,12 @@ _FittedPeers = tuple[tuple[object, ...], Peers]
 
 
 def _method_scores(
-    pipeline: Pipeline, key: str, judged: JudgedRun, peers: Mapping[str, _FittedPeers]
+    folder: DataFolder, key: str, judged: JudgedRun, peers: Mapping[str, _FittedPeers]
 ) -> dict[str, Array]:
     """Scores by method, one a moment."""
     scores = {name: judged.by_moment(judged.windows[column]) for name, column in OURS.items()}
     for data, (columns, fitted) in peers.items():
-        keys, matrix = _matrix(pipeline, key, data, columns)
+        keys, matrix = _matrix(folder, key, data, columns)
         by_peer = pl.DataFrame({"host": keys["host"], "window": keys["window"], **fitted.score(matrix)})
         aligned = judged.windows.select("host", "window").join(
             by_peer, on=["host", "window"], how="left", maintain_order="left"
@@ -214,31 +202,31 @@ def _method_scores(
     return scores
 
 
-def _fit_peers(pipeline: Pipeline, references: Sequence[str], data: str) -> _FittedPeers:
+def _fit_peers(folder: DataFolder, references: Sequence[str], data: str) -> _FittedPeers:
     if data == "features":
-        windows = pl.concat([pipeline.lake.read("window_features", key) for key in references])
-        chosen = sample_windows(windows, pipeline.settings.detectors)
+        windows = pl.concat([folder.lake.read(WINDOW_FEATURES, key) for key in references])
+        chosen = sample_windows(windows, folder.settings.detectors)
         windows = windows.join(chosen, on=chosen.columns, how="semi")
         columns: tuple[object, ...] = tuple((m, f) for m in windows["metric"].unique().sort() for f in FEATURES)
         matrix = feature_matrix(windows, columns)[1]  # type: ignore[arg-type]  # pairs
     else:
-        raw = [_raw(pipeline, key) for key in references]
+        raw = [_raw(folder, key) for key in references]
         together = pl.concat(raw, how="diagonal")
         columns = tuple(sorted(set(together.columns) - {"run_key", "host", "window"}))
-        chosen = sample_windows(together, pipeline.settings.detectors)
+        chosen = sample_windows(together, folder.settings.detectors)
         together = together.join(chosen, on=chosen.columns, how="semi")
         matrix = together.select(columns).fill_null(np.nan).to_numpy()  # type: ignore[arg-type]  # names
-    return columns, Peers(matrix, pipeline.settings.evaluation)
+    return columns, Peers(matrix, folder.settings.evaluation)
 
 
-def _matrix(pipeline: Pipeline, key: str, data: str, columns: tuple[object, ...]) -> tuple[pl.DataFrame, Array]:
+def _matrix(folder: DataFolder, key: str, data: str, columns: tuple[object, ...]) -> tuple[pl.DataFrame, Array]:
     if data == "features":
-        return feature_matrix(pipeline.lake.read("window_features", key), columns)  # type: ignore[arg-type]  # pairs
-    raw = _raw(pipeline, key)
+        return feature_matrix(folder.lake.read(WINDOW_FEATURES, key), columns)  # type: ignore[arg-type]  # pairs
+    raw = _raw(folder, key)
     lacking = [pl.lit(np.nan).alias(str(name)) for name in columns if name not in raw.columns]
     return raw, raw.with_columns(lacking).select(map(str, columns)).fill_null(np.nan).to_numpy()
 
 
-def _raw(pipeline: Pipeline, key: str) -> pl.DataFrame:
-    raw = raw_windows(pipeline.lake.read("telemetry", key), pipeline.settings.features)
+def _raw(folder: DataFolder, key: str) -> pl.DataFrame:
+    raw = raw_windows(folder.lake.read(TELEMETRY, key), folder.settings.features)
     return raw.with_columns(run_key=pl.lit(key))

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn import decomposition, ensemble
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from infrascope_core.anomalies.settings import FeatureSettings
 from infrascope_core.evaluation.metrics import Array
-from infrascope_core.settings import EvaluationSettings, FeatureSettings
-from infrascope_core.telemetry import metric_names, split_hosts
+from infrascope_core.evaluation.settings import EvaluationSettings
+from infrascope_core.run_files.telemetry import metric_names, split_hosts
 
 PEERS = ("pca_reconstruction", "isolation_forest", "max_abs_z")
 """Names of the peers, in the order of `Peers.score`."""

@@ -12,7 +12,7 @@ import polars as pl
 from infrascope_core.evaluation.judged_run import ANY_FAULT, HITS
 from infrascope_core.evaluation.judgement import METHODS, Judgement
 from infrascope_core.evaluation.metrics import bootstrap_ratio
-from infrascope_core.settings import EvaluationSettings
+from infrascope_core.evaluation.settings import EvaluationSettings
 
 SEPARATION_FIGURES = ("roc_auc", "average_precision", "vus_pr")
 """Per method; a mean over runs."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infrascope_core.errors import RunFileError
-from infrascope_core.run_file.labels import labels_path, read_labels
-from infrascope_core.run_file.name import RunName, parse_run_name
-from infrascope_core.run_file.sources import find_run_files
+from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.name import RunName, parse_run_name
+from infrascope_core.run_files.sources.folder import find_run_files
 
 ReferenceOf = Mapping[str, tuple[str, ...]]
 """Run keys of the reference runs by the run key of each judged run."""

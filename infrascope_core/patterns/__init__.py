@@ -1,1 +1,1 @@
-"""Patterns in symbolic baskets: which states of the hardware occur together, and which follow from which."""
+"""Patterns over baskets: frequent itemsets and association rules."""

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from infrascope_core.settings import MiningSettings
-from infrascope_core.tables import FREQUENT_ITEMSETS
+from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 
 BASKET = ("run_key", "host", "window")
 _WORD = 64

@@ -15,8 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control, hypergeom
 
-from infrascope_core.settings import MiningSettings
-from infrascope_core.tables import ASSOCIATION_RULES
+from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.tables import ASSOCIATION_RULES
 
 IMPROVEMENT = 0.05
 """Confidence that a longer antecedent must add to be worth reading (Bayardo et al. 1999, minimum improvement)."""

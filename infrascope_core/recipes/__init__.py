@@ -15,7 +15,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from infrascope_core.errors import RecipeError
-from infrascope_core.run_file.columns import SUBSYSTEMS
+from infrascope_core.run_files.columns import SUBSYSTEMS
+from infrascope_core.store.folder import DataFolder
 
 Reducer = Literal["median", "mean", "sum", "max"]
 
@@ -101,6 +102,17 @@ class Recipe(_Strict):
     def subsystem_of(self) -> dict[str, str]:
         """Subsystem by group name."""
         return {group.name: group.subsystem for group in self.groups}
+
+
+def recipe_of(folder: DataFolder) -> Recipe:
+    """The recipe of a data folder's settings.
+
+    Raises
+    ------
+    RecipeError
+        See `load_recipe`.
+    """
+    return folder.once("recipe", lambda: load_recipe(folder.settings.recipe))
 
 
 def load_recipe(name_or_path: str) -> Recipe:

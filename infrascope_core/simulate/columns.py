@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from infrascope_core.settings import Platform
+from infrascope_core.run_files.tables import Platform
 from infrascope_core.simulate.machines import machine
 
 

@@ -8,7 +8,7 @@ from importlib import resources
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from infrascope_core.settings import Platform
+from infrascope_core.run_files.tables import Platform
 
 
 class _Frozen(BaseModel):

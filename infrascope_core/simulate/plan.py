@@ -19,8 +19,8 @@ import numpy as np
 import yaml
 
 from infrascope_core.errors import RunFileError, SimulationError
-from infrascope_core.run_file.name import RunName, parse_run_name
-from infrascope_core.settings import Platform
+from infrascope_core.run_files.name import RunName, parse_run_name
+from infrascope_core.run_files.tables import Platform
 from infrascope_core.simulate.machines import Machine, machine
 
 Phase = Literal["train", "infer"]

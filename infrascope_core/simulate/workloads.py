@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from infrascope_core.settings import Platform
+from infrascope_core.run_files.tables import Platform
 from infrascope_core.simulate.plan import Phase, seed_of
 
 

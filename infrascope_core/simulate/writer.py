@@ -17,17 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from infrascope_core.run_file.columns import column_name
-from infrascope_core.run_file.labels import labels_path
-from infrascope_core.simulate.activity import (
-    Delay,
-    activity,
-    clock_cut,
-    delay,
-    phase_load,
-    phase_shares,
-    schedule,
-)
+from infrascope_core.run_files.columns import column_name
+from infrascope_core.run_files.labels import labels_path
+from infrascope_core.simulate.activity import Delay, activity, clock_cut, delay, phase_load, phase_shares, schedule
 from infrascope_core.simulate.columns import columns
 from infrascope_core.simulate.disturbance import Disturbance, Label, Signal, disturb, labels
 from infrascope_core.simulate.host import host_state

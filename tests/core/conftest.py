@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core import mining, models
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.patterns import mining
+from infrascope_core import models
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
 from infrascope_core.steps import STEPS, make
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrascope_core.alarms import anomalous
+from infrascope_core.anomalies.alarms import anomalous
 
 NAN = float("nan")
 

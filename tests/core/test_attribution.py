@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from infrascope_core.attribution import Metrics, evidence, reasons
-from infrascope_core.baselines import Baseline, fit_baseline, score
-from infrascope_core.settings import DetectorSettings
-from infrascope_core.tables import ANOMALY_REASONS, FEATURES, WINDOW_FEATURES
+from infrascope_core.anomalies.attribution import Metrics, evidence, reasons
+from infrascope_core.anomalies.baselines import Baseline, fit_baseline, score
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, FEATURES, WINDOW_FEATURES
 
 SETTINGS = DetectorSettings(trees=20, reasons_per_window=4)
 START = dt.datetime(2025, 5, 7)

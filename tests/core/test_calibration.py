@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import combine_pvalues
 
-from infrascope_core.calibration import Calibration, together
+from infrascope_core.anomalies.calibration import Calibration, together
 
 
 def normal_scores(windows: int, seed: int) -> np.ndarray:

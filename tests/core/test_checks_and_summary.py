@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from infrascope_core import mining
+from infrascope_core.patterns import mining
 from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unjudged, unpooled
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.settings import DetectorSettings, Settings
-from infrascope_core.summary import summarize, worst_episodes
-from infrascope_core.tables import ANOMALY_EPISODES, TABLES
+from infrascope_core.store.folder import Pipeline
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.settings import Settings
+from infrascope_core.reports.summary import summarize, worst_episodes
+from infrascope_core.reports.tables import ANOMALY_EPISODES
+from infrascope_core.pipeline import TABLES
 
 START = datetime(2025, 5, 7)
 SMALL = Settings(detectors=DetectorSettings(min_windows=3))

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrascope_core.episodes import build_episodes
-from infrascope_core.settings import EpisodeSettings
-from infrascope_core.tables import ANOMALY_EPISODES, ANOMALY_REASONS, ANOMALY_SCORES, ASSOCIATION_RULES, BASKETS
+from infrascope_core.reports.episodes import build_episodes
+from infrascope_core.reports.settings import EpisodeSettings
+from infrascope_core.reports.tables import ANOMALY_EPISODES
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES
+from infrascope_core.patterns.tables import ASSOCIATION_RULES
+from infrascope_core.symbols.tables import BASKETS
 
 START = dt.datetime(2025, 5, 7)
 SECOND = dt.timedelta(seconds=1)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from infrascope_core.features import feature_matrix, window_features
-from infrascope_core.settings import FeatureSettings
-from infrascope_core.tables import FEATURES, WINDOW_FEATURES
+from infrascope_core.anomalies.features import feature_matrix, window_features
+from infrascope_core.anomalies.settings import FeatureSettings
+from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
 
 START = dt.datetime(2025, 5, 7)
 SLOPE = 'linear_trend__attr_"slope"'

@@ -9,21 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.detectors import DETECTORS
-from infrascope_core.fleet_comparisons import (
-    are_hosts_compared,
-    compare_hosts,
-    detector_latency,
-    example_timelines,
-    hit_rates,
-    run_similarity,
-    window_agreement,
-    window_settings,
-)
+from infrascope_core.anomalies.detectors import DETECTORS
+from infrascope_core.fleet_comparisons import are_hosts_compared, compare_hosts, detector_latency, example_timelines, hit_rates, run_similarity, window_agreement, window_settings
 from infrascope_core.fleet_comparisons import jobs as jobs_of_hosts
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.settings import AgreementSettings, FeatureSettings, LatencySettings, Settings
-from infrascope_core.tables import METRIC_CATALOG, TABLES
+from infrascope_core.store.folder import Pipeline
+from infrascope_core.studies.settings import AgreementSettings, LatencySettings
+from infrascope_core.anomalies.settings import FeatureSettings
+from infrascope_core.settings import Settings
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.pipeline import TABLES
 from tests.generated import write
 from tests.runs import write_run
 

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.hosts import JOBS, aligned, compare, deviations, jobs, judge, window_means
-from infrascope_core.settings import HostSettings
-from infrascope_core.tables import HOST_DEVIATIONS
+from infrascope_core.hosts.comparison import JOBS, aligned, compare, deviations, jobs, judge, window_means
+from infrascope_core.hosts.settings import HostSettings
+from infrascope_core.hosts.tables import HOST_DEVIATIONS
 
 SETTINGS = HostSettings()
 START = datetime(2026, 1, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
 from tests.core import notebook
 from tests.core.conftest import SAMPLE

@@ -10,12 +10,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from infrascope_core.ingestion import forget_absent, ingest, offer, reject_unknown_names
-from infrascope_core.lake import Lake
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.run_file.name import run_key
-from infrascope_core.settings import ReaderSettings
-from infrascope_core.tables import FAULTS, REJECTED_FILES, RUN_FILES, TABLES
+from infrascope_core.run_files.ingestion import forget_absent, ingest, offer, reject_unknown_names
+from infrascope_core.store.lake import Lake
+from infrascope_core.store.folder import Pipeline
+from infrascope_core.run_files.name import run_key
+from infrascope_core.run_files.settings import ReaderSettings
+from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES
+from infrascope_core.pipeline import TABLES
 
 SETTINGS = ReaderSettings()
 NAME = "train_MLPforImageClassification_Digits_2026-11-01T10-00-00_h1.txt"

@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.lake import Lake, fingerprint
-from infrascope_core.tables import METRIC_CATALOG
+from infrascope_core.store.lake import Lake, fingerprint
+from infrascope_core.quality.tables import METRIC_CATALOG
 
 ROOT = Path(__file__).parents[2]
 WIDE = pl.DataFrame({"run_key": ["r", "r"], "a[%]": [1.5, None]})

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrascope_core.metric_classes import behaviour, classify, periodic
-from infrascope_core.settings import ClassSettings
+from infrascope_core.quality.classes import behaviour, classify, periodic
+from infrascope_core.quality.settings import ClassSettings
 
 NAN = float("nan")
 RNG = np.random.default_rng(0)

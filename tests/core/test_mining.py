@@ -8,8 +8,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from infrascope_core import mining
-from infrascope_core.mining import is_mined, mine_itemsets, mine_rules, scopes
+from infrascope_core.patterns import mining
+from infrascope_core.patterns.mining import is_mined, mine_itemsets, mine_rules, scopes
 from tests.runs import write_run
 
 pytestmark = pytest.mark.xdist_group("mining")  # shares a folder

@@ -12,9 +12,11 @@ import pytest
 
 from infrascope_core.errors import NotFittedError
 from infrascope_core.models import baseline_of, baseline_row, fit_baselines
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.settings import DetectorSettings, Settings
-from infrascope_core.tables import BASELINES, FEATURES, TABLES, WINDOW_FEATURES
+from infrascope_core.store.folder import Pipeline
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.settings import Settings
+from infrascope_core.anomalies.tables import BASELINES, FEATURES, WINDOW_FEATURES
+from infrascope_core.pipeline import TABLES
 
 START = datetime(2025, 5, 7)
 

@@ -11,7 +11,9 @@ import yaml
 from infrascope_core import recipes
 from infrascope_core.errors import RecipeError, SettingsError
 from infrascope_core.recipes import Recipe, load_recipe
-from infrascope_core.settings import DetectorSettings, FeatureSettings, Settings, WindowSettings, load_settings
+from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
+from infrascope_core.settings import Settings, load_settings
+from infrascope_core.symbols.settings import WindowSettings
 
 EXACT = yaml.safe_load((Path(recipes.__file__).parent / "infrascope.recipe.yaml").read_text())
 SIMPLE = {

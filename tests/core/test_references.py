@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrascope_core.references import References
+from infrascope_core.anomalies.references import References
 
 NAN = np.nan
 

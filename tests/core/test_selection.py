@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from infrascope_core.selection import (
-    Correlations,
-    pearson,
-    priority,
-    pruning_curve,
-    ranking,
-    representatives,
-    select,
-)
-from infrascope_core.settings import PruningCurveSettings
+from infrascope_core.quality.selection import Correlations, pearson, priority, pruning_curve, ranking, representatives, select
+from infrascope_core.quality.settings import PruningCurveSettings
 
 NAN = float("nan")
 RNG = np.random.default_rng(0)

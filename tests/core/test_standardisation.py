@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from infrascope_core.standardisation import LARGEST_Z, NOVELTY, Moments, fit_moments
+from infrascope_core.anomalies.standardisation import LARGEST_Z, NOVELTY, Moments, fit_moments
 
 NAN = np.nan
 DECILES_OF_NORMAL = 2.5631031310892007

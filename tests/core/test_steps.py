@@ -12,10 +12,10 @@ import typer
 from typer.testing import CliRunner
 
 from infrascope_core.cli.report import _lay_out, report
-from infrascope_core.mining import rules_of
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.patterns.mining import rules_of
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.steps import is_current, make, report_files
-from infrascope_core.tables import TABLES
+from infrascope_core.pipeline import TABLES
 
 START = dt.datetime(2025, 5, 7)
 KEY = "train_MLPforCls_default_2025-05-07T00-00-00_h"

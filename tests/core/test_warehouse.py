@@ -13,10 +13,12 @@ import duckdb
 import polars as pl
 import pytest
 
-from infrascope_core.lake import Lake
-from infrascope_core.settings import ReanalysisSettings
-from infrascope_core.tables import BASKETS, GROUP_WINDOWS, TABLES, THRESHOLDS
-from infrascope_core.warehouse import identifier, publish, run_sql
+from infrascope_core.store.lake import Lake
+from infrascope_core.quality.settings import ReanalysisSettings
+from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
+from infrascope_core.pipeline import TABLES
+from infrascope_core.store.sql import identifier, run_sql
+from infrascope_core.store.warehouse import publish
 
 START = datetime(2025, 5, 7)
 LEVELS = pl.DataFrame({"metric_group": ["load"], "low": [1.0], "high": [2.0]})

@@ -8,12 +8,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.features import EVENT_COUNTER_FEATURES
+from infrascope_core.anomalies.features import EVENT_COUNTER_FEATURES
 from infrascope_core.models import fit_metric_catalog, fit_pruning_curve
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.settings import FeatureSettings, PruningCurveSettings, SelectionSettings, Settings
+from infrascope_core.store.folder import Pipeline
+from infrascope_core.anomalies.settings import FeatureSettings
+from infrascope_core.quality.settings import PruningCurveSettings, SelectionSettings
+from infrascope_core.settings import Settings
 from infrascope_core.steps import is_current, make
-from infrascope_core.tables import FEATURES, TABLES
+from infrascope_core.anomalies.tables import FEATURES
+from infrascope_core.pipeline import TABLES
 
 START = datetime(2025, 5, 7)
 RNG = np.random.default_rng(0)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrascope_core.recipes import MetricGroup, Recipe
-from infrascope_core.settings import WindowSettings
-from infrascope_core.tables import CURATED_METRICS, GROUP_WINDOWS
-from infrascope_core.windows import group_windows
+from infrascope_core.symbols.settings import WindowSettings
+from infrascope_core.symbols.tables import CURATED_METRICS, GROUP_WINDOWS
+from infrascope_core.symbols.windows import group_windows
 
 START = datetime(2025, 5, 7)
 REDUCERS = ("median", "mean", "sum", "max")

@@ -10,7 +10,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from infrascope_core.mining import is_mined
+from infrascope_core.patterns.mining import is_mined
 from infrascope_dagster.defs.fleet import checks as fleet
 from infrascope_dagster.defs.fleet.schedules import fill_missing, refit_and_remine
 from infrascope_dagster.defs.runs import checks as runs

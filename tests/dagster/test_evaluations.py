@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from infrascope_core.detectors import DETECTORS
-from infrascope_core.settings import LatencySettings, Settings
+from infrascope_core.anomalies.detectors import DETECTORS
+from infrascope_core.studies.settings import LatencySettings
+from infrascope_core.settings import Settings
 from infrascope_dagster import resources
 from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS
 from infrascope_dagster.in_process import bring_up_to_date

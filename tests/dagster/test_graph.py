@@ -11,7 +11,7 @@ import dagster as dg
 import duckdb
 import pytest
 
-from infrascope_core.tables import TABLES
+from infrascope_core.pipeline import TABLES
 from infrascope_dagster.definitions import build_defs
 from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS
 from infrascope_dagster.in_process import ASSETS, bring_up_to_date

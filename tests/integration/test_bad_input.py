@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import SPOIL, run_name, write_run
 
@@ -194,7 +194,7 @@ def test_the_burst_is_found(tmp_path):
             path.with_name(path.stem + ".faults.csv").write_text(labels)
     result = infrascope("run", runs, "--data", data)
     assert "known fault: hog" in result.output
-    from infrascope_core.summary import summarize
+    from infrascope_core.reports.summary import summarize
 
     worst = summarize(Pipeline(data)).episodes.row(0, named=True)
     assert (worst["run_key"], worst["subsystem"], worst["fault"]) == (run_name(2)[:-4], "CPU", "hog")

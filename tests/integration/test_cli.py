@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.run_file.reader import read_run_file
+from infrascope_core.store.folder import Pipeline
+from infrascope_core.run_files.reader import read_run_file
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from tests.runs import write_run
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from benchmarks.evaluation import simulated
 from benchmarks.evaluation.__main__ import SUITE
 from infrascope_core.cli import build_app
-from infrascope_core.run_file.labels import labels_path
+from infrascope_core.run_files.labels import labels_path
 from infrascope_core.simulate import FAULTS
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from infrascope_core import ingestion
+from infrascope_core.run_files import ingestion
 from infrascope_core.cli import build_app
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.lake import Lake
-from infrascope_core.pipeline import Pipeline
-from infrascope_core.summary import summarize
+from infrascope_core.store.lake import Lake
+from infrascope_core.store.folder import Pipeline
+from infrascope_core.reports.summary import summarize
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.core.conftest import SAMPLE
 from tests.runs import write_run

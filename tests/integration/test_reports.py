@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.steps import report_files
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
-from infrascope_core.ingestion import ingest
-from infrascope_core.lake import Lake
-from infrascope_core.run_file.labels import labels_path, read_labels
-from infrascope_core.run_file.reader import read_run_file
-from infrascope_core.settings import ReaderSettings
+from infrascope_core.run_files.ingestion import ingest
+from infrascope_core.store.lake import Lake
+from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.reader import read_run_file
+from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.simulate import FAULTS
 
 app = build_app(lambda *_: None)

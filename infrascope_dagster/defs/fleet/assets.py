@@ -5,10 +5,11 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from infrascope_core import mining, models
-from infrascope_core.lake import fingerprint
+from infrascope_core.patterns import mining
+from infrascope_core import models
+from infrascope_core.store.lake import fingerprint
 from infrascope_core.patterns.rules import strongest
-from infrascope_core.tables import TABLES
+from infrascope_core.pipeline import TABLES
 from infrascope_dagster import metadata
 from infrascope_dagster.automation import FILL, MINE, REVIEW
 from infrascope_dagster.progress import tell

@@ -6,8 +6,8 @@ import dagster as dg
 import polars as pl
 
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.ingestion import CODE_VERSION
-from infrascope_core.tables import TABLES
+from infrascope_core.run_files.ingestion import CODE_VERSION
+from infrascope_core.pipeline import TABLES
 from infrascope_dagster import metadata
 from infrascope_dagster.automation import AFTER_INPUTS
 from infrascope_dagster.batches import each_key, fail_the_bad

@@ -6,9 +6,9 @@ import dagster as dg
 import polars as pl
 from matplotlib.figure import Figure
 
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.steps import STEPS, is_current, make, report_files
-from infrascope_core.tables import TABLES
+from infrascope_core.pipeline import TABLES
 from infrascope_dagster import metadata
 from infrascope_dagster.automation import AFTER_INPUTS, WITH_INPUTS
 from infrascope_dagster.batches import each_key, fail_the_bad

@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.collect import (
-    procfs_meminfo,
-    procfs_net_snmp,
-    procfs_pressure,
-    procfs_sockets,
-    procfs_vmstat,
-)
+from infrascope_core.collect import procfs_meminfo, procfs_net_snmp, procfs_pressure, procfs_sockets, procfs_vmstat
 from infrascope_core.collect.probe import CounterReader, ProbeUnavailableError, ProcFiles, RowReader, Value
 from infrascope_core.collect.procfs_diskstats import DiskstatsProbe, DiskstatsReader
 from infrascope_core.collect.procfs_net_dev import NetDevProbe, NetDevReader

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from infrascope_core.detectors import DETECTORS, JUDGED_TOGETHER, Detector, unfitted
-from infrascope_core.settings import DetectorSettings
+from infrascope_core.anomalies.detectors import DETECTORS, JUDGED_TOGETHER, Detector, unfitted
+from infrascope_core.anomalies.settings import DetectorSettings
 
 FEATURES, PLANTED, CONSTANT = 6, 2, 4
 METRICS = ["a", "a", "b", "b", "c", "c"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn import ensemble
 
-from infrascope_core.detectors import IsolationForest
-from infrascope_core.detectors.base import damped
+from infrascope_core.anomalies.detectors import IsolationForest
+from infrascope_core.anomalies.detectors.base import damped
 
 
 @pytest.mark.parametrize("windows", [1, 10, 200, 1000])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from infrascope_core.detectors import Mahalanobis
-from infrascope_core.detectors.base import damped
+from infrascope_core.anomalies.detectors import Mahalanobis
+from infrascope_core.anomalies.detectors.base import damped
 
 
 def test_damping_keeps_order_and_sign_and_little_of_what_is_far_out():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from infrascope_core.detectors import MetricPeaks
+from infrascope_core.anomalies.detectors import MetricPeaks
 
 BASELINE = np.array([[1.0, -3.0, 0.5, 0.0], [0.0, 1.0, -4.0, 0.01]])
 METRICS = ["cpu", "cpu", "disk", "net"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from infrascope_core.detectors import ZScore
+from infrascope_core.anomalies.detectors import ZScore
 
 Z = np.array([[1.0, -3.0, 2.0, np.nan], [0.0, 0.0, 0.0, 0.0]])
 

@@ -16,9 +16,11 @@ from infrascope_core.evaluation.data_set import DataSet, evaluate
 from infrascope_core.evaluation.judged_run import ANY_FAULT
 from infrascope_core.evaluation.judgement import METHODS, compare, judge
 from infrascope_core.evaluation.split import find_labelled, split_healthy
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
-from infrascope_core.tables import ANOMALY_EPISODES, ANOMALY_SCORES, BASELINES, FAULTS, RUN_FILES, WINDOW_FEATURES
+from infrascope_core.reports.tables import ANOMALY_EPISODES
+from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
+from infrascope_core.run_files.tables import FAULTS, RUN_FILES
 
 START = datetime(2026, 11, 1, 10, 0, 0)
 SAMPLES = 60

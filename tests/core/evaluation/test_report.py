@@ -7,7 +7,7 @@ import polars as pl
 from infrascope_core.evaluation.judged_run import ANY_FAULT, EVENTS, RUNS, SEPARATION
 from infrascope_core.evaluation.judgement import Judgement
 from infrascope_core.evaluation.report import FIGURES, figures
-from infrascope_core.settings import EvaluationSettings
+from infrascope_core.evaluation.settings import EvaluationSettings
 
 SETTINGS = EvaluationSettings(resamples=50)
 

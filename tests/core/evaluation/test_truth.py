@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from infrascope_core.evaluation.truth import Span, label_faults, window_truth
-from infrascope_core.tables import FAULTS
+from infrascope_core.run_files.tables import FAULTS
 
 START = datetime(2026, 11, 1, 10, 0, 0)
 SPAN = Span(START, START + timedelta(seconds=59), timedelta(seconds=1))

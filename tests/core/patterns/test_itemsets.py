@@ -13,8 +13,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
-from infrascope_core.settings import MiningSettings
-from infrascope_core.tables import BASKETS, FREQUENT_ITEMSETS
+from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.symbols.tables import BASKETS
+from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 
 
 def mining(**changed) -> MiningSettings:

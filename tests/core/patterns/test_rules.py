@@ -8,8 +8,8 @@ from scipy.stats import false_discovery_control, fisher_exact
 
 from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
 from infrascope_core.patterns.rules import association_rules, strongest
-from infrascope_core.settings import MiningSettings
-from infrascope_core.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS
+from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS
 
 SUBSYSTEMS = {"GPU_util": "GPU", "GPU_power": "GPU", "Net_rx": "Network"}
 

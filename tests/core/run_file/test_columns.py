@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infrascope_core.errors import RunFileError
-from infrascope_core.run_file.columns import ColumnName, column_name, family, parse_columns, subsystem, unit
+from infrascope_core.run_files.columns import ColumnName, column_name, family, parse_columns, subsystem, unit
 from tests.generated import cpu_columns, gpu_columns
 
 FILE = Path("x.txt")

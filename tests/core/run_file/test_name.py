@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infrascope_core.errors import RunFileError
-from infrascope_core.run_file.name import is_run_file, parse_run_name, run_key
+from infrascope_core.run_files.name import is_run_file, parse_run_name, run_key
 
 
 def test_reads_the_names_of_the_public_data_set():

@@ -10,8 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from infrascope_core.errors import RunFileError
-from infrascope_core.run_file.reader import read_run_file
-from infrascope_core.settings import ReaderSettings
+from infrascope_core.run_files.reader import read_run_file
+from infrascope_core.run_files.settings import ReaderSettings
 from tests.generated import cpu_columns, frame, gpu_columns, write
 
 NAME = "train_BERTforTextClassification_default_2025-04-26T13-38-18_h1.txt"

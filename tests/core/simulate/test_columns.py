@@ -6,7 +6,7 @@ from itertools import groupby
 
 import pytest
 
-from infrascope_core.run_file.columns import column_name, parse_columns, subsystem
+from infrascope_core.run_files.columns import column_name, parse_columns, subsystem
 from infrascope_core.simulate import columns
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.run_file.labels import labels_path, read_labels
-from infrascope_core.run_file.reader import read_run_file
+from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.simulate import FAULTS, Fault, Job, columns, write_job
 
 

@@ -1,0 +1,242 @@
+"""Attribution: why a window is flagged.
+
+What belongs here: from detectors' contributions to metrics, features, subsystems and claims in words (Reveal,
+section 4.4 and appendix C). The words themselves are in `recipes/claims.yaml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import polars as pl
+import yaml
+from numpy.typing import NDArray
+
+from infrascope_core.anomalies.baselines import MISSING, STILL, Baseline, Identity, Judged
+from infrascope_core.anomalies.detectors import MetricPeaks
+from infrascope_core.anomalies.features import WINDOW
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.anomalies.standardisation import Array
+from infrascope_core.anomalies.tables import ANOMALY_REASONS
+from infrascope_core.run_files.columns import family, subsystem
+
+Ints = NDArray[np.int64]
+
+_BARELY = 1e-6
+_MOST_SCALES = 99.95
+"""Deviations are held within bounds before they get here; what is at them is farther by an unknown amount."""
+_FARTHEST = 5.0
+"""Ranges beyond its own range up to which a metric gains evidence: one that hardly ever moved is soon far out."""
+
+
+def reasons(
+    baseline: Baseline,
+    judged: Judged,
+    scores: pl.DataFrame,
+    settings: DetectorSettings,
+) -> pl.DataFrame:
+    """Name the metrics and features that made windows abnormal.
+
+    Parameters
+    ----------
+    baseline : Baseline
+        The one that gave the scores.
+    judged : Judged
+        The windows, as `Baseline.judge` gives them: all of a run, because what lasts is seen in their succession.
+    scores : polars.DataFrame
+        Table `anomaly_scores` of the same windows.
+    settings : DetectorSettings
+        `reasons_per_window`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Table `anomaly_reasons` of the windows that are flagged or anomalous, by run, host, window and rank. One
+        reason a family of metrics: the metric that leads it, and that metric's leading feature. A contribution is the
+        family's share of the evidence, see `evidence` and `Metrics.by_family`; over all families it sums to 1. Value
+        and expected are in the feature's own unit.
+    """
+    flagged = scores.filter((pl.col("agreement") > 0) | pl.col("anomalous")).sort(WINDOW)
+    if flagged.is_empty():
+        return ANOMALY_REASONS.empty()
+    chosen_rows = (
+        judged.windows.with_row_index("row").join(flagged, on=WINDOW, how="semi").sort("row")["row"].to_numpy()
+    )
+    judged = judged.rows(chosen_rows)
+    flagged = judged.windows.select(WINDOW).join(flagged, on=WINDOW, how="left", maintain_order="left")
+    by_feature = evidence(baseline, judged)
+    metrics = Metrics.of(baseline.names)
+    share, strongest = metrics.by_family(by_feature)
+    rank = np.argsort(-share, axis=1, kind="stable")[:, : settings.reasons_per_window]
+    row, place = np.nonzero(np.take_along_axis(share, rank, axis=1) > 0)
+    of_family = rank[row, place]
+    # of what has evidence, what deviates now: an average may still tell of what is over
+    telling = by_feature * (np.abs(np.nan_to_num(judged.now)) + _BARELY)
+    column = metrics.leading_feature(telling, row, strongest[row, of_family])
+    names = pl.DataFrame(baseline.names, schema=["metric", "feature"], orient="row").with_columns(
+        subsystem=pl.Series(np.repeat(metrics.subsystem, metrics.features), dtype=pl.String)
+    )
+    chosen = names[column]
+    claims = [
+        _claim(baseline.identity, metric, feature, value=now, expected=usual, scales=scales, novel=bool(novel))
+        for (metric, feature), now, usual, scales, novel in zip(
+            chosen.select("metric", "feature").iter_rows(),
+            judged.values[row, column],
+            judged.expected[row, column],
+            judged.now[row, column],
+            baseline.moments.constant[column],
+            strict=True,
+        )
+    ]
+    return (
+        pl.concat([flagged[row].select(*WINDOW, detectors="flagged_by"), chosen], how="horizontal")
+        .with_columns(
+            rank=pl.Series(place + 1),
+            value=pl.Series(judged.values[row, column]),
+            expected=pl.Series(judged.expected[row, column]),
+            contribution=pl.Series(share[row, of_family]),
+            subsystem_share=pl.Series(metrics.by_subsystem(share)[row, of_family]),
+            claim=pl.Series(claims, dtype=pl.String),
+        )
+        .select(ANOMALY_REASONS.schema.names())
+        .cast(ANOMALY_REASONS.schema)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """Which features are of one metric, which metrics are of one family, and of which subsystem.
+
+    Attributes
+    ----------
+    starts, features : ndarray, metrics
+        First feature of each metric, and how many it has; the features of a metric lie together.
+    subsystem : ndarray of str, metrics
+    order : ndarray, metrics
+        Metrics, those of a family together.
+    families : ndarray, families
+        Where each family begins in `order`.
+    """
+
+    starts: Ints
+    features: Ints
+    subsystem: NDArray[np.str_]
+    order: Ints
+    families: Ints
+
+    @classmethod
+    def of(cls, names: Sequence[tuple[str, str]]) -> Metrics:
+        """The metrics of a baseline's names."""
+        starts = [i for i, (metric, _) in enumerate(names) if i == 0 or metric != names[i - 1][0]]
+        metrics = [names[i][0] for i in starts]
+        kin = np.array([f"{subsystem(metric)} {family(metric)}" for metric in metrics])
+        order = np.argsort(kin, kind="stable")
+        families = np.flatnonzero(np.r_[True, kin[order][1:] != kin[order][:-1]])
+        return cls(
+            np.array(starts),
+            np.diff([*starts, len(names)]),
+            np.array([subsystem(metric) for metric in metrics]),
+            order,
+            families,
+        )
+
+    def by_family(self, by_feature: Array) -> tuple[Array, Ints]:
+        """Share of each family in the evidence, and the metric that leads it: windows x families.
+
+        A family counts as much as the metric of it that has most: forty-eight cores that change their frequency
+        together are one finding, not forty-eight.
+        """
+        by_metric = np.add.reduceat(by_feature, self.starts, axis=1)[:, self.order]
+        largest = np.maximum.reduceat(by_metric, self.families, axis=1)
+        sizes = np.diff([*self.families, len(self.order)])
+        is_largest = by_metric == np.repeat(largest, sizes, axis=1)
+        place = np.where(is_largest, np.arange(len(self.order)), len(self.order))
+        return _shares(largest), self.order[np.minimum.reduceat(place, self.families, axis=1)]
+
+    def by_subsystem(self, share: Array) -> Array:
+        """For each family, the share of its subsystem in the evidence: windows x families.
+
+        A subsystem has the sum of its families' shares over the square root of their number, as the noise in a sum
+        grows: else the one with the most metrics would be to blame for whatever happens.
+        """
+        subsystems, of = np.unique(self.subsystem[self.order[self.families]], return_inverse=True)
+        belongs = of[:, None] == np.arange(len(subsystems))
+        return _shares((share @ belongs) / np.sqrt(belongs.sum(axis=0)))[:, of]
+
+    def leading_feature(self, by_feature: Array, rows: Ints, metrics: Ints) -> Ints:
+        """The feature of each metric that has most, for pairs of windows and metrics."""
+        leading = np.empty(len(rows), dtype=np.int64)
+        for metric in np.unique(metrics):
+            of = metrics == metric
+            begin, end = self.starts[metric], self.starts[metric] + self.features[metric]
+            leading[of] = begin + by_feature[rows[of], begin:end].argmax(axis=1)
+        return leading
+
+
+def evidence(baseline: Baseline, judged: Judged) -> Array:
+    """How much each feature argues for a window being abnormal.
+
+    Where metrics are out of their own range (`MetricPeaks`), it is by how much, split over their features. Elsewhere,
+    and where a baseline of one run cannot know their range, it is what the other detectors' contributions argue: each
+    detector's summing to 1, averaged with weights, how far its score departs from a median window's
+    (`Baseline.departures`). Where none of these departs, and peaks alone flag what is within the metrics' ranges, it is
+    what they contribute.
+
+    Returns
+    -------
+    ndarray, windows x names
+        At least 0; in any unit, the same for a window.
+    """
+    scores = baseline.scores(judged)
+    weights = baseline.departures(scores)
+    together = np.zeros_like(judged.now)
+    peaks, within = np.zeros_like(judged.now), np.zeros_like(judged.now)
+    for column, detector in enumerate(baseline.detectors):
+        seen = judged.seen_by(detector)
+        if isinstance(detector, MetricPeaks):
+            # a feature without a value in this window is no reason, though what it had before still lasts
+            here = np.where(np.isnan(judged.now), 0.0, seen)
+            within = detector.explain(here)
+            if baseline.knows_ranges:
+                beyond = np.clip(detector.ratios(seen, np.ones(seen.shape, dtype=bool)) - 1.0, 0.0, _FARTHEST)
+                peaks = detector.of_features(beyond, here)
+        else:
+            together += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))
+    together = np.where(together.any(axis=1, keepdims=True), together, within)
+    return np.where(peaks.any(axis=1, keepdims=True), peaks, together)
+
+
+def _shares(parts: Array) -> Array:
+    total = parts.sum(axis=1, keepdims=True)
+    shares: Array = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
+    return shares
+
+
+@cache
+def _wording() -> dict[str, Any]:
+    text = (files(__package__) / "claims.yaml").read_text(encoding="utf-8")
+    wording: dict[str, Any] = yaml.safe_load(text)
+    return wording
+
+
+def _claim(
+    of: Identity, metric: str, feature: str, *, value: float, expected: float, scales: float, novel: bool
+) -> str:
+    words = _wording()["features"][feature]
+    direction = "above" if scales >= 0 else "below"
+    sentence: str = _wording()["novelty" if novel else "sentence"].format(
+        metric=metric,
+        noun=words["noun"],
+        value=f"{value:.4g}",
+        scales=f"{abs(scales):.1f}" if abs(scales) < _MOST_SCALES else "more than 100",
+        direction=direction,
+        expected=f"{round(expected, 1) + 0.0 if feature in {MISSING, STILL} else expected:.4g}",
+        baseline=of,
+        meaning=words[direction],
+    )
+    return sentence

@@ -1,0 +1,104 @@
+"""Peaks: how far the most deviating metrics are out of their own range, for some time.
+
+Reveal's three detectors look at all features of one window at once; a fault that moves one metric in a hundred drowns
+in the others, and one that moves it little drowns in the noise of a window. This one looks at each metric by itself,
+and at deviations that last: moving averages (Roberts, Technometrics 1959), whose mean size over the metric's features
+is held against the largest that the baseline has. The score is the geometric mean of the largest ratios: one metric far
+out of its range counts less than several that are somewhat out of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infrascope_core.anomalies.detectors.base import Array, Detector, Mask
+
+_LEAST_RATIO = 1e-3
+_LEAST_RANGE = 0.1
+"""A metric's own range is at least this, in scales: one that hardly ever moved is not out of range at a breath."""
+
+Ints = NDArray[np.int64]
+
+
+class MetricPeaks(Detector):
+    """Score is the geometric mean, over the most deviating metrics, of each one's deviation over its own range.
+
+    They share the score in proportion to their ratios, and a metric's share is split over its features in proportion
+    to |z|.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        Metric of each feature; the features of a metric lie together.
+    top : int
+        How many metrics are averaged, the most deviating ones; all if there are fewer.
+    """
+
+    name: ClassVar[str] = "peaks"
+    sees: ClassVar[Literal["now", "lasting"]] = "lasting"
+    folds: ClassVar[int] = 10
+
+    def __init__(self, metrics: Sequence[str] = (), top: int = 8) -> None:
+        self.top = top
+        change = [i for i, metric in enumerate(metrics) if i == 0 or metric != metrics[i - 1]]
+        self.starts: Ints = np.array(change, dtype=np.int64)
+        self.range: Array = np.zeros(0)
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """First feature of each metric, each metric's own range, and how many are averaged."""
+        return {"starts": self.starts, "range": self.range, "top": np.array([self.top])}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> MetricPeaks:
+        """Make one from its ranges; ValueError if they do not fit the metrics."""
+        fitted = cls(top=int(np.asarray(state["top"], dtype=np.int64)[0]))
+        fitted.starts = np.asarray(state["starts"], dtype=np.int64)
+        fitted.range = np.asarray(state["range"], dtype=np.float64)
+        rising = fitted.starts.size > 0 and fitted.starts[0] == 0 and (np.diff(fitted.starts) > 0).all()
+        if not rising or fitted.range.shape != fitted.starts.shape or not (fitted.range > 0).all() or fitted.top < 1:
+            raise ValueError("the metrics and their ranges do not fit together")
+        return fitted
+
+    def _fit(self, z: Array) -> None:
+        largest = self._by_metric(z, np.ones(z.shape, dtype=bool)).max(axis=0)
+        self.range = np.maximum(largest, _LEAST_RANGE)
+
+    def _score(self, z: Array, known: Mask) -> Array:
+        ratio = self.ratios(z, known)
+        top = min(self.top, ratio.shape[1])
+        largest = np.partition(ratio, -top, axis=1)[:, -top:]
+        return np.asarray(np.exp(np.log(np.maximum(largest, _LEAST_RATIO)).mean(axis=1)))
+
+    def ratios(self, z: Array, known: Mask) -> Array:
+        """Deviation of each metric over its own range: windows x metrics; above 1 is out of range."""
+        return self._by_metric(z, known) / self.range
+
+    def of_features(self, by_metric: Array, z: Array) -> Array:
+        """Split values of windows x metrics over the metrics' features, in proportion to |z|."""
+        size = np.abs(z)
+        total = np.add.reduceat(size, self.starts, axis=1)
+        per_unit = np.divide(by_metric, total, out=np.zeros_like(total), where=total > 0)
+        return np.asarray(size * np.repeat(per_unit, np.diff([*self.starts, z.shape[1]]), axis=1))
+
+    def _explain(self, z: Array, known: Mask) -> Array:
+        ratio = self.ratios(z, known)
+        top = min(self.top, ratio.shape[1])
+        rank = np.argsort(-ratio, axis=1, kind="stable")[:, :top]
+        counted = np.zeros_like(ratio)
+        np.put_along_axis(counted, rank, np.take_along_axis(ratio, rank, axis=1), axis=1)
+        total = counted.sum(axis=1, keepdims=True)
+        share = np.divide(counted, total, out=np.zeros_like(counted), where=total > 0)
+        scored = np.where(total[:, 0] > 0, self._score(z, known), 0.0)
+        return self.of_features(share * scored[:, None], z)
+
+    def _by_metric(self, z: Array, known: Mask) -> Array:
+        """Mean |z| over the known features of each metric: windows x metrics; 0 where none is known."""
+        total = np.add.reduceat(np.abs(z), self.starts, axis=1)
+        if known.all():
+            return np.asarray(total / np.diff([*self.starts, z.shape[1]]))
+        count = np.add.reduceat(known.astype(np.float64), self.starts, axis=1)
+        return np.asarray(total / np.maximum(count, 1.0))

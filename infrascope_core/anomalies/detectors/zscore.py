@@ -1,0 +1,37 @@
+"""Z-score: the mean absolute deviation from the baseline, in scales (Reveal, section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infrascope_core.anomalies.detectors.base import Array, Detector, Mask
+
+
+class ZScore(Detector):
+    """Score is the mean of |z| over the features the window has; each contributes |z| / their number, exactly."""
+
+    name: ClassVar[str] = "zscore"
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """Nothing: the standardisation is the model."""
+        return {}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> ZScore:
+        """Make one; there is no state."""
+        return cls()
+
+    def _fit(self, z: Array) -> None:
+        pass
+
+    def _score(self, z: Array, known: Mask) -> Array:
+        scores: Array = np.abs(z).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        return scores
+
+    def _explain(self, z: Array, known: Mask) -> Array:
+        parts: Array = np.abs(z) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+        return parts

@@ -1,0 +1,141 @@
+"""What is abnormal: features of windows, baselines of what is normal, and each run's scores with their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.anomalies import baselines
+from infrascope_core.anomalies.attribution import reasons
+from infrascope_core.anomalies.baselines import ANY
+from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, reference_runs
+from infrascope_core.anomalies.run_features import features_of_run
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
+from infrascope_core.contract import WINDOW_KEY, WORKLOAD_KEY
+from infrascope_core.quality import reanalysis
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.quality.trust import watched_as_text
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import FAULTS, TELEMETRY
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Part, Product, Scope, Tick
+
+_STAGE = "anomalies"
+_MODELS = "models"
+
+
+def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    """Fit baselines of workloads that have none yet.
+
+    A workload with too few windows of reference runs is compared with its platform, whose baseline is fitted as soon
+    as one such workload is there.
+    """
+    known = known.filter(pl.Series([(folder.root / file).is_file() for file in known["file"]], dtype=pl.Boolean))
+    settings, runs = folder.settings.detectors, accepted(folder)
+    rows = [known]
+    if settings.compare_with != "past":
+        if settings.across_phases:
+            runs = runs.with_columns(phase=pl.lit(ANY))
+        unknown = sorted(runs.join(known, on=WORKLOAD_KEY, how="anti").partition_by(WORKLOAD_KEY, as_dict=True).items())
+        lacking = set()
+        for done, ((platform, phase, workload), own) in enumerate(unknown):
+            tick(done, len(unknown))
+            row = _fit(folder, str(platform), str(phase), str(workload), own)
+            rows += [row] if row is not None else []
+            lacking |= {platform} if row is None else set()
+        for platform in sorted(lacking - set(known.filter(workload=ANY)["platform"])):
+            row = _fit(folder, str(platform), ANY, ANY, runs.filter(platform=platform))
+            rows += [row] if row is not None else []
+    fitted = pl.concat(rows).sort(WORKLOAD_KEY)
+    for model in set((folder.root / _MODELS).glob("*.npz")) - {folder.root / file for file in fitted["file"]}:
+        model.unlink(missing_ok=True)
+    return fitted
+
+
+def _fit(folder: DataFolder, platform: str, phase: str, workload: str, runs: pl.DataFrame) -> pl.DataFrame | None:
+    keys, compared_with = reference_runs(folder, runs)
+    files = folder.lake.files(WINDOW_FEATURES, keys)
+    if not files:
+        return None
+    # first choose the windows, then read the features of those alone: memory does not grow with the runs
+    index = pl.concat(pl.scan_parquet(f, glob=False).select(WINDOW_KEY).unique() for f in files)
+    chosen = baselines.sample_windows(index.collect(), folder.settings.detectors)
+    features = pl.concat(
+        pl.scan_parquet(f, glob=False).join(chosen.lazy(), on=WINDOW_KEY, how="semi") for f in files
+    ).collect()
+    fitted = baselines.fit_baseline(
+        features,
+        platform,
+        phase,
+        workload,
+        folder.settings.detectors,
+        windows=folder.settings.features,
+        compared_with=compared_with,
+    )
+    if fitted is None:
+        return None
+    # a name of its own per version: a fit that is cut off leaves the old model with the old row
+    file = Path(_MODELS, f"{platform}_{phase}_{workload}_{fitted.identity.version}.npz")
+    fitted.save(folder.root / file)
+    row = {
+        **asdict(fitted.identity),
+        "metrics": fitted.metrics,
+        "fitted_at": datetime.now(UTC).replace(tzinfo=None),
+        "file": str(file),
+    }
+    return pl.DataFrame([row], schema=BASELINES.schema)
+
+
+def _model_files(folder: DataFolder, unit: str) -> Sequence[Path]:
+    return [folder.root / file for file in folder.lake.read_cached(BASELINES)["file"]]
+
+
+def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    baseline = baseline_of(folder, key)
+    if baseline is None:
+        return ANOMALY_SCORES.empty(), ANOMALY_REASONS.empty()
+    features = folder.lake.read(WINDOW_FEATURES, key)
+    judged = baseline.judge(features)
+    scores = baselines.score(baseline, judged)
+    return scores, reasons(baseline, judged, scores, folder.settings.detectors)
+
+
+PRODUCTS = (
+    Product(
+        _STAGE,
+        (WINDOW_FEATURES,),
+        Scope.PER_RUN,
+        features_of_run,
+        inputs=(TELEMETRY, Part(METRIC_CATALOG, watched_as_text)),
+        code_version="3",
+        settings=("features",),
+        depends_on=lambda folder, _: reanalysis.CODE_VERSION,
+        libraries=("numpy",),
+    ),
+    Product(
+        _STAGE,
+        (BASELINES,),
+        Scope.FITTED,
+        _baselines,
+        inputs=(WINDOW_FEATURES, FAULTS, Part(METRIC_CATALOG, watched_as_text)),
+        code_version=baselines.CODE_VERSION,
+        settings=("features", "detectors"),
+        depends_on=lambda folder, _: reanalysis.CODE_VERSION,
+        files=_model_files,
+        libraries=("scikitlearn", "numpy"),
+    ),
+    Product(
+        _STAGE,
+        (ANOMALY_SCORES, ANOMALY_REASONS),
+        Scope.PER_RUN,
+        _judge,
+        inputs=(WINDOW_FEATURES, Part(BASELINES, baseline_version)),
+        code_version="3",
+        settings=("detectors", "features"),
+        libraries=("numpy", "scikitlearn"),
+    ),
+)

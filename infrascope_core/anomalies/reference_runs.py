@@ -1,0 +1,97 @@
+"""Which runs a baseline is made of, and which baseline judges a run."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from infrascope_core.anomalies.baselines import ANY, Baseline, fit_baseline, sample_windows
+from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
+from infrascope_core.contract import WINDOW_KEY, WORKLOAD_KEY
+from infrascope_core.errors import NotFittedError
+from infrascope_core.run_files.runs import healthy_runs, run_file
+from infrascope_core.store.folder import DataFolder
+
+
+def reference_runs(folder: DataFolder, runs: pl.DataFrame) -> tuple[list[str], str]:
+    """Which of the runs a baseline is made of, and what they are called (`Identity.compared_with`)."""
+    settings, keys = folder.settings.detectors, runs["run_key"].to_list()
+    if settings.compare_with == "workload":
+        return keys, "workload"
+    if settings.reference_runs:
+        named = [key for key in keys if any(fnmatchcase(key, pattern) for pattern in settings.reference_runs)]
+    else:
+        healthy = healthy_runs(folder)
+        named = [key for key in keys if key in healthy]
+    return (named, "reference") if named or settings.compare_with == "reference" else (keys, "workload")
+
+
+def baseline_row(folder: DataFolder, key: str) -> dict[str, Any] | None:
+    """The row of `baselines` that judges a run: its workload's, else its platform's; None if neither is there.
+
+    Raises
+    ------
+    NotFittedError
+        Baselines were never fitted.
+    """
+    if not folder.lake.has(BASELINES):
+        raise NotFittedError(f"{BASELINES.name} is not fitted yet; it comes before the products of {key}")
+    run = run_file(folder, key)
+    phase = ANY if folder.settings.detectors.across_phases else str(run["phase"])
+    of = (str(run["platform"]), phase, str(run["workload"]))
+    return folder.once(("baseline", folder.lake.version(BASELINES), of), lambda: _row(folder, *of))
+
+
+def _row(folder: DataFolder, platform: str, phase: str, workload: str) -> dict[str, Any] | None:
+    fitted = folder.lake.read_cached(BASELINES)
+    for of in ((platform, phase, workload), (platform, ANY, ANY)):
+        row = fitted.filter(pl.all_horizontal(pl.col(n) == v for n, v in zip(WORKLOAD_KEY, of, strict=True)))
+        if row.height:
+            return row.row(0, named=True)
+    return None
+
+
+def baseline_version(folder: DataFolder, key: str) -> str:
+    """Version of the baseline that judges a run; empty where there is none, or where it is the run's own past."""
+    row = baseline_row(folder, key)
+    return "" if row is None else str(row["version"])
+
+
+def baseline_of(folder: DataFolder, key: str) -> Baseline | None:
+    """The baseline that judges a run, or None where there are too few windows for any."""
+    if folder.settings.detectors.compare_with == "past":
+        return _own_past(folder, key)
+    row = baseline_row(folder, key)
+    return None if row is None else _load(folder.root / str(row["file"]), str(row["version"]))
+
+
+def _own_past(folder: DataFolder, key: str) -> Baseline | None:
+    """A baseline of a run's own first windows."""
+    run, settings = run_file(folder, key), folder.settings
+    features = folder.lake.read(WINDOW_FEATURES, key).filter(pl.col("window") < settings.detectors.past_windows)
+    return fit_baseline(
+        features,
+        *(str(run[name]) for name in WORKLOAD_KEY),
+        settings.detectors,
+        windows=settings.features,
+        compared_with="past",
+    )
+
+
+def windows_of_own_past(folder: DataFolder, key: str) -> int:
+    """On how many windows a baseline of the run's own past is fitted; reads no features."""
+    index = folder.lake.read(WINDOW_FEATURES, key, WINDOW_KEY)
+    settings = folder.settings.detectors
+    return sample_windows(index.filter(pl.col("window") < settings.past_windows), settings).height
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path, version: str) -> Baseline:
+    baseline = Baseline.load(path)
+    if baseline.identity.version != version:
+        raise NotFittedError(f"{path}: holds version {baseline.identity.version}, expected {version}; refit")
+    return baseline

@@ -1,0 +1,111 @@
+"""The tables of the stage: features, baselines, scores and reasons."""
+
+from __future__ import annotations
+
+from infrascope_core.contract import (
+    FLAG,
+    HOST,
+    INT,
+    METRIC,
+    PLATFORM,
+    REAL,
+    RUN_KEY,
+    START_TS,
+    SUBSYSTEM,
+    TEXT,
+    TEXTS,
+    TIME,
+    WINDOW,
+    Column,
+    Table,
+)
+
+FEATURES = (
+    "mean",
+    "variance",
+    "standard_deviation",
+    "skewness",
+    "kurtosis",
+    "minimum",
+    "maximum",
+    "median",
+    "autocorrelation__lag_1",
+    'linear_trend__attr_"slope"',
+    "sum_values",
+    "mean_abs_change",
+    'dickey_fuller__attr_"teststat"',
+)
+"""The features of a window, under tsfresh's names (without the metric's prefix)."""
+WINDOW_FEATURES = Table(
+    "window_features",
+    "Statistical and temporal features of every usable metric in sliding windows.",
+    ("run_key", "host", "window", "metric"),
+    (
+        RUN_KEY,
+        HOST,
+        WINDOW,
+        METRIC,
+        START_TS,
+        *(Column(f, REAL, "as tsfresh defines it; none where a sample is missing") for f in FEATURES),
+    ),
+)
+BASELINES = Table(
+    "baselines",
+    "What normal looks like for a workload. Fitted: later runs are judged by it until a refit.",
+    ("platform", "phase", "workload"),
+    (
+        PLATFORM,
+        Column("phase", TEXT, "train, infer or fine-tuning; `any` where it serves all"),
+        Column("workload", TEXT, "MODEL__TASK__DATASET; `any` for the platform's, which serves workloads without one"),
+        Column("compared_with", TEXT, "workload: its runs; reference: its runs that are known to be healthy, or named"),
+        Column("windows", INT, "windows it was fitted on"),
+        Column("runs", INT, "runs it was fitted on"),
+        Column("metrics", INT, "metrics it knows"),
+        Column("fitted_at", TIME, "when, UTC"),
+        Column("version", TEXT, "hash of what it was fitted on"),
+        Column("file", TEXT, "model file, relative to the data folder"),
+    ),
+)
+ANOMALY_SCORES = Table(
+    "anomaly_scores",
+    "The detectors' scores of every feature window, who flags it, and what that means together.",
+    ("run_key", "host", "window"),
+    (
+        RUN_KEY,
+        HOST,
+        WINDOW,
+        START_TS,
+        Column("zscore", REAL, "mean |z| over features"),
+        Column("mahalanobis", REAL, "Mahalanobis distance in the PCA subspace"),
+        Column("isolation_forest", REAL, "anomaly score of the forest, higher is more abnormal"),
+        Column("peaks", REAL, "mean lasting deviation of the most deviating metrics, each over its own range"),
+        Column("flagged_by", TEXTS, "detectors above their baseline's quantile"),
+        Column("agreement", INT, "number of detectors that flag"),
+        Column("severity", REAL, "largest score over its flag threshold; above 1 is flagged"),
+        Column("surprisal", REAL, "-log10 of the calibrated probability that a normal window scores as high"),
+        Column("anomalous", FLAG, "an alarm: by itself or with its neighbours, not just one of the top 1 %"),
+        Column("baseline_version", TEXT, "version of the baseline that judged it"),
+    ),
+)
+ANOMALY_REASONS = Table(
+    "anomaly_reasons",
+    "Why a window is flagged: metrics and features in order of contribution, with a claim in words.",
+    ("run_key", "host", "window", "rank"),
+    (
+        RUN_KEY,
+        HOST,
+        WINDOW,
+        Column("rank", INT, "1 is the largest contribution"),
+        SUBSYSTEM,
+        METRIC,
+        Column("feature", TEXT, "feature of the metric; or `missing`, `still`: it has no value, or does not move"),
+        Column("detectors", TEXTS, "detectors that flag the window"),
+        Column("value", REAL, "the feature's value"),
+        Column("expected", REAL, "what the baseline expects of it there"),
+        Column("contribution", REAL, "share of the window's evidence, 0..1"),
+        Column(
+            "subsystem_share", REAL, "share of the window's evidence that lies on the subsystem, over all its features"
+        ),
+        Column("claim", TEXT, "what changed, in which direction, by how much"),
+    ),
+)

@@ -1,0 +1,83 @@
+"""What a table is: its name, key, columns and meaning. The tables themselves stand in the `tables.py` of their stages.
+
+What belongs here: the types of schemas, and the columns that several stages share. The lake holds files to these
+schemas, the warehouse and Dagster show them, `docs/tables.md` prints them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+VERSION = 1
+"""Version of the contract: raised when a column changes its name or meaning, or goes."""
+
+TEXT, INT, REAL, FLAG = pl.String(), pl.Int64(), pl.Float64(), pl.Boolean()
+TIME = pl.Datetime("us")
+TEXTS = pl.List(pl.String())
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, polars type, and meaning with unit."""
+
+    name: str
+    dtype: pl.DataType
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table.
+
+    Attributes
+    ----------
+    key : tuple of str
+        Columns that identify a row.
+    wide : bool
+        Further columns follow those of the contract: telemetry has one per metric.
+    """
+
+    name: str
+    meaning: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    wide: bool = False
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        """Column names and polars types, in order."""
+        return pl.Schema({c.name: c.dtype for c in self.columns})
+
+    def empty(self) -> pl.DataFrame:
+        """A frame with the table's columns and no rows."""
+        return pl.DataFrame(schema=self.schema)
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame with just the table's columns, in order and of their types; a wide table keeps its others."""
+        if self.wide:
+            return frame
+        return frame.select(self.schema.names()).cast(self.schema)
+
+
+RUN_KEY = Column("run_key", TEXT, "the run file's stem")
+HOST = Column("host", TEXT, "host the samples come from")
+WINDOW = Column("window", INT, "window number, from 0")
+START_TS = Column("start_ts", TIME, "time of the window's first sample, naive UTC as in the file")
+METRIC = Column("metric", TEXT, "host-free column name with its unit, as `Turbostat:Busy%.-[%]`")
+METRIC_GROUP = Column("metric_group", TEXT, "metric group of the recipe")
+PLATFORM = Column("platform", TEXT, "gpu (the file has GPU columns) or cpu")
+SCOPE = Column("scope", TEXT, "`gpu`, `cpu`, or narrower: `gpu/train`, `gpu/train/WORKLOAD`")
+SUBSYSTEM = Column("subsystem", TEXT, "CPU, GPU, Memory, Network, Storage or Other")
+UNIT = Column("unit", TEXT, "unit as the file gives it")
+
+HOST_KEY = ("run_key", "host")
+"""Identifies a host of a run."""
+WINDOW_KEY = (*HOST_KEY, "window")
+"""Identifies a window."""
+EPISODE_KEY = (*HOST_KEY, "episode")
+"""Identifies an episode."""
+WORKLOAD_KEY = ("platform", "phase", "workload")
+"""Identifies a workload: what baselines are fitted for and runs are compared within."""

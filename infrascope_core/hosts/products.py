@@ -1,0 +1,81 @@
+"""The hosts of every job compared, each job once."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from infrascope_core.anomalies.run_features import counters_of_platform, reanalysed_hosts
+from infrascope_core.hosts import comparison
+from infrascope_core.hosts.tables import HOST_DEVIATIONS
+from infrascope_core.quality import reanalysis
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import TELEMETRY
+from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Part, Product, Scope, Tick
+
+_METRICS_AT_ONCE = 64
+"""Metrics compared at once, so that temporary arrays stay small beside the windows of a job."""
+
+
+def _host_deviations(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    """Compare the hosts of jobs that are new or changed, and judge all anew."""
+    jobs = _jobs(folder)
+    parts = [HOST_DEVIATIONS.empty().select(comparison.FOUND), known.select(comparison.FOUND)]
+    fresh = jobs.join(known, on="job", how="anti").partition_by("job", as_dict=True)
+    for done, (_, job) in enumerate(sorted(fresh.items())):
+        tick(done, len(fresh))
+        parts.append(_compare_job(folder, job))
+    return comparison.judge(pl.concat(parts), jobs, folder.settings.hosts)
+
+
+def _compare_job(folder: DataFolder, job: pl.DataFrame) -> pl.DataFrame:
+    settings = folder.settings.hosts
+    windows = {}
+    for key in job["run_key"].unique(maintain_order=True):
+        for host, telemetry in reanalysed_hosts(folder, key):
+            windows[key, host] = comparison.window_means(telemetry, metric_names(telemetry), settings)
+    parts = [windows[key, host] for key, host in job.select("run_key", "host").iter_rows()]
+    metrics = sorted({name for part in parts for name in part.columns} - set(KEY_COLUMNS))
+    rows = []
+    for start in range(0, len(metrics), _METRICS_AT_ONCE):
+        names = metrics[start : start + _METRICS_AT_ONCE]
+        compared = comparison.compare(comparison.aligned(parts, names), settings)
+        rows.append(comparison.deviations(job, names, compared))
+    return pl.concat(rows) if rows else HOST_DEVIATIONS.empty().select(comparison.FOUND)
+
+
+def _jobs(folder: DataFolder) -> pl.DataFrame:
+    runs = accepted(folder)
+    files = folder.lake.files(TELEMETRY, runs["run_key"])
+    scans = [pl.scan_parquet(file, glob=False).select("run_key", "host").unique() for file in files]
+    no_hosts = pl.DataFrame(schema={"run_key": pl.String, "host": pl.String})
+    return comparison.jobs(runs, pl.concat(scans).collect() if scans else no_hosts, folder.settings.hosts)
+
+
+def _units(folder: DataFolder) -> dict[str, list[str]]:
+    jobs = _jobs(folder).partition_by("job", as_dict=True)
+    return {str(job): own["run_key"].unique(maintain_order=True).to_list() for (job,), own in jobs.items()}
+
+
+def _counters(folder: DataFolder, unit: str) -> str:
+    """Cumulative counters of all platforms."""
+    platforms = accepted(folder)["platform"].unique().sort()
+    return "\n\n".join("\n".join(sorted(counters_of_platform(folder, platform).rates)) for platform in platforms)
+
+
+PRODUCTS = (
+    Product(
+        "hosts",
+        (HOST_DEVIATIONS,),
+        Scope.COMPARED,
+        _host_deviations,
+        inputs=(TELEMETRY, Part(METRIC_CATALOG, _counters)),
+        code_version=comparison.CODE_VERSION,
+        settings=("hosts",),
+        depends_on=lambda folder, _: reanalysis.CODE_VERSION,
+        units=_units,
+        libraries=("numpy",),
+    ),
+)

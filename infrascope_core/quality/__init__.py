@@ -1,0 +1,1 @@
+"""Metrics: what is known of each, which are trusted, and how each is to be taken."""

@@ -1,0 +1,261 @@
+"""The metric catalogue of a platform: status from all runs, class and selection from a sample of them.
+
+What belongs here: the one pass over telemetry that metric classes and selection share, and putting the parts together.
+Memory is bounded by one run's telemetry and the matrices of one workload's sampled runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from infrascope_core.quality import classes as metric_classes
+from infrascope_core.quality import reanalysis, selection, status
+from infrascope_core.quality.reanalysis import Plan
+from infrascope_core.quality.selection import Correlations
+from infrascope_core.quality.settings import SelectionSettings
+from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE
+from infrascope_core.recipes import Recipe
+from infrascope_core.run_files.columns import catalogue_name, subsystem, unit
+from infrascope_core.run_files.telemetry import metric_names, split_hosts
+from infrascope_core.settings import Settings
+from infrascope_core.store.lake import fingerprint
+
+CODE_VERSION = fingerprint("1", reanalysis.CODE_VERSION, selection.CODE_VERSION)
+"""Raise the number when a catalogue of the same runs would differ."""
+ReadTelemetry = Callable[[str], pl.DataFrame]
+"""Telemetry of a run, by its key."""
+
+_WATCHED = (metric_classes.DYNAMIC, metric_classes.EVENT_COUNTER)
+_OF_INTEREST = (pl.col("status") == "usable") | (
+    (pl.col("status") == "near_constant") & (pl.col("treatment") == "rate")
+)
+"""A counter that is near constant as it stands may well vary in its rate."""
+_WORKLOAD = ("platform", "phase", "workload")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the sampled runs of a platform say.
+
+    Attributes
+    ----------
+    behaviours : pl.DataFrame
+        A row per run, host and metric, as `metric_classes.behaviour` gives it; run_key, unit, subsystem, and formula of
+        derived metrics beside it.
+    correlations : dict
+        Mean matrix by (phase, workload).
+    """
+
+    behaviours: pl.DataFrame
+    correlations: dict[tuple[str, str], Correlations]
+
+
+def sampled_runs(runs: pl.DataFrame, settings: SelectionSettings) -> pl.DataFrame:
+    """At most `max_runs` runs of each workload: a seeded choice that does not depend on the order of the runs."""
+    parts = [runs.clear()]
+    for _, own in sorted(runs.sort("run_key").partition_by(_WORKLOAD, as_dict=True).items(), key=lambda p: p[0]):
+        if own.height > settings.max_runs:
+            rng = np.random.default_rng(settings.random_state)
+            own = own[np.sort(rng.choice(own.height, settings.max_runs, replace=False))]  # noqa: PLW2901
+        parts.append(own)
+    return pl.concat(parts)
+
+
+def study(runs: pl.DataFrame, catalog: pl.DataFrame, read: ReadTelemetry, recipe: Recipe, settings: Settings) -> Study:
+    """Read the sampled runs of one platform, one after the other.
+
+    Parameters
+    ----------
+    runs : pl.DataFrame
+        Rows of `run_files`, of one platform.
+    catalog : pl.DataFrame
+        Rows of the platform as `status.metric_status` gives them.
+    read : callable
+        Telemetry by run key.
+    recipe : Recipe
+        How metrics are named.
+    settings : Settings
+        How many runs, and which.
+    """
+    plan = Plan(frozenset(catalog.filter(treatment="rate")["metric"]), recipe.names)
+    of_interest = frozenset(catalog.filter(_OF_INTEREST)["metric"])
+    behaviours: list[pl.DataFrame] = []
+    correlations = {}
+    chosen = sampled_runs(runs, settings.selection)
+    for (_, phase, workload), own in sorted(chosen.partition_by(_WORKLOAD, as_dict=True).items(), key=lambda p: p[0]):
+        matrices = []
+        for key in own["run_key"]:
+            for part in split_hosts(read(key)):
+                names, values = _reanalysed(part, plan, of_interest, behaviours)
+                matrices.append((names, selection.pearson(values)))
+        correlations[str(phase), str(workload)] = Correlations.mean(matrices)
+    return Study(pl.concat(behaviours) if behaviours else _NO_BEHAVIOUR, correlations)
+
+
+def _reanalysed(
+    part: pl.DataFrame, plan: Plan, of_interest: frozenset[str], behaviours: list[pl.DataFrame]
+) -> tuple[list[str], selection.Array]:
+    """Names (as the catalogue has them) and values of a host's metrics after reanalysis; notes how they behave."""
+    host = str(part["host"][0])
+    formulas = {d.metric: d.formula.words for d in reanalysis.derivations(metric_names(part))}
+    after = reanalysis.reanalyse(part, plan)
+    named = {metric: catalogue_name(metric, host, plan.names) for metric in metric_names(after)}
+    metrics = [m for m, name in named.items() if name in of_interest or m in formulas]
+    values = reanalysis.matrix(after, metrics)
+    names = [named[m] for m in metrics]
+    # a derived metric is a rate or a ratio and counts nothing
+    counters = np.array([name in plan.rates for name in names], dtype=bool)
+    behaviours.append(
+        metric_classes.behaviour(values, names, counters).with_columns(
+            run_key=pl.lit(str(part["run_key"][0])),
+            unit=pl.Series([unit(m) for m in metrics], dtype=pl.String),
+            subsystem=pl.Series([subsystem(m) for m in metrics], dtype=pl.String),
+            formula=pl.Series([formulas.get(m) for m in metrics], dtype=pl.String),
+        )
+    )
+    return names, values
+
+
+_NO_BEHAVIOUR = metric_classes.behaviour(np.empty((0, 0)), []).with_columns(
+    pl.lit(None, pl.String).alias(name) for name in ("run_key", "unit", "subsystem", "formula")
+)
+
+
+def metric_catalog(
+    quality_files: Sequence[Path], runs: pl.DataFrame, read: ReadTelemetry, recipe: Recipe, settings: Settings
+) -> pl.DataFrame:
+    """Judge all metrics of the platforms of some runs.
+
+    Parameters
+    ----------
+    quality_files : sequence of Path
+        Parquet files of `quality_metrics` of the runs, in sorted order.
+    runs : pl.DataFrame
+        Rows of `run_files`.
+    read : callable
+        Telemetry by run key.
+    recipe : Recipe
+        How metrics are named, and which are near constant.
+    settings : Settings
+        What makes a counter and a class, and when a metric is redundant.
+
+    Returns
+    -------
+    pl.DataFrame
+        The table `metric_catalog`.
+    """
+    judged = status.metric_status(quality_files, runs, recipe, settings.reanalysis, reanalysis.level_units())
+    parts = [METRIC_CATALOG.empty()]
+    for (platform,), own in sorted(runs.partition_by("platform", as_dict=True).items()):
+        rows = judged.filter(platform=platform)
+        parts.append(_of_platform(str(platform), rows, study(own, rows, read, recipe, settings), recipe, settings))
+    return pl.concat(parts).sort("platform", "metric")
+
+
+def _of_platform(platform: str, judged: pl.DataFrame, seen: Study, recipe: Recipe, settings: Settings) -> pl.DataFrame:
+    classes = metric_classes.classify(seen.behaviours, reanalysis.level_units(), settings.classes)
+    rows = pl.concat([judged, _derived(platform, seen.behaviours, classes, judged["metric"], recipe)]).drop(
+        "metric_class"
+    )
+    rows = rows.join(classes.select("metric", "metric_class", "why"), on="metric", how="left")
+    # what never moves anywhere needs no look at telemetry; what has no value or is always 0 has no class
+    constant = (pl.col("status") == "near_constant") & (pl.col("treatment") == "as_is")
+    unseen = _OF_INTEREST & pl.col("metric_class").is_null()
+    rows = rows.with_columns(
+        metric_class=pl.when(constant)
+        .then(pl.lit(metric_classes.STATIC))
+        .when(unseen)
+        .then(pl.lit(metric_classes.DYNAMIC))
+        .when(pl.col("status").is_in(["usable", "near_constant"]))
+        .then("metric_class"),
+        why=pl.when(unseen).then(pl.lit("dynamic: not in the runs that were looked at")).otherwise("why"),
+    )
+    candidates = rows.filter(pl.col("metric_class").is_in(_WATCHED))
+    groups = _groups(candidates)
+    matrices = {"/".join(workload): matrix.of(groups) for workload, matrix in seen.correlations.items()}
+    if not settings.selection.across_subsystems:
+        matrices = {workload: matrix.within(groups) for workload, matrix in matrices.items()}
+    redundant = selection.select(matrices, settings.selection.max_correlation)
+    rows = rows.drop("represented_by", "correlation").join(redundant, on="metric", how="left")
+    because = pl.format("r {} with {} in {}", pl.col("correlation").round(3), "represented_by", "workload")
+    is_redundant = pl.col("represented_by").is_not_null()
+    return rows.with_columns(
+        unit=pl.when(pl.col("treatment") == "rate").then(pl.col("unit") + "/s").otherwise("unit"),
+        # a counter that is near constant as it stands keeps that status: metric groups go by it
+        status=pl.when(is_redundant & (pl.col("status") == "usable")).then(pl.lit("redundant")).otherwise("status"),
+        reason=pl.concat_str("reason", "why", pl.when(is_redundant).then(because), separator="; ", ignore_nulls=True),
+    ).select(METRIC_CATALOG.schema.names())
+
+
+def _derived(
+    platform: str, behaviours: pl.DataFrame, classes: pl.DataFrame, in_files: pl.Series, recipe: Recipe
+) -> pl.DataFrame:
+    """Catalogue rows of the derived metrics, judged by the same rules as the others."""
+    # a file may bring a column of that name; then it is the file's
+    derived = behaviours.filter(pl.col("formula").is_not_null() & ~pl.col("metric").is_in(in_files.implode()))
+    known = derived.group_by("metric", maintain_order=True).agg(
+        pl.first("unit", "subsystem", "formula"), runs=pl.col("run_key").n_unique()
+    )
+    rows = known.join(classes.select("metric", "samples", "zeros", "cv"), on="metric", how="left").with_columns(
+        platform=pl.lit(platform),
+        treatment=pl.lit("derived"),
+        status=pl.when(pl.col("samples").is_null())
+        .then(pl.lit("always_missing"))
+        .when(pl.col("zeros") == pl.col("samples"))
+        .then(pl.lit("always_zero"))
+        .when(pl.col("cv") < recipe.near_constant)
+        .then(pl.lit("near_constant"))
+        .otherwise(pl.lit("usable")),
+    )
+    return pl.concat(
+        [METRIC_CATALOG.empty(), rows.drop("samples", "zeros", "cv").cast({"runs": pl.Int64})], how="diagonal"
+    )
+
+
+def _groups(candidates: pl.DataFrame) -> dict[str, str]:
+    """Subsystem of the metrics among which is selected."""
+    return dict(candidates.select("metric", "subsystem").iter_rows())
+
+
+def pruning_curves(
+    runs: pl.DataFrame, catalog: pl.DataFrame, read: ReadTelemetry, recipe: Recipe, settings: Settings
+) -> pl.DataFrame:
+    """What selection would keep at other thresholds, for every workload (Reveal, figure 4).
+
+    Parameters
+    ----------
+    runs : pl.DataFrame
+        Rows of `run_files`.
+    catalog : pl.DataFrame
+        The table `metric_catalog`: the metrics among which is selected are those with a class of their own.
+    read : callable
+        Telemetry by run key.
+    recipe : Recipe
+        How metrics are named.
+    settings : Settings
+        The thresholds, and the sample of runs.
+
+    Returns
+    -------
+    pl.DataFrame
+        The table `pruning_curve`.
+    """
+    parts = [PRUNING_CURVE.empty()]
+    for (platform,), own in sorted(runs.partition_by("platform", as_dict=True).items()):
+        rows = catalog.filter(platform=platform)
+        candidates = rows.filter(pl.col("metric_class").is_in(_WATCHED))
+        # redundancy is what is studied here: it must not decide who takes part
+        open_rows = rows.with_columns(status=pl.col("status").replace("redundant", "usable"))
+        seen = study(own, open_rows, read, recipe, settings)
+        groups = _groups(candidates)
+        apart = None if settings.selection.across_subsystems else groups
+        for (phase, workload), matrix in seen.correlations.items():
+            curve = selection.pruning_curve(matrix.of(groups), settings.pruning_curve, apart)
+            names = {"platform": str(platform), "phase": phase, "workload": workload}
+            parts.append(curve.select(*(pl.lit(value).alias(name) for name, value in names.items()), pl.all()))
+    return pl.concat(parts).sort(*PRUNING_CURVE.key)

@@ -1,0 +1,96 @@
+"""What is known of metrics: facts per run, the catalogue of each platform, and the curve of metric selection."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from infrascope_core.contract import WORKLOAD_KEY
+from infrascope_core.quality import catalogue
+from infrascope_core.quality.metrics import quality_metrics
+from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE, QUALITY_METRICS
+from infrascope_core.quality.trust import platform_of_unit
+from infrascope_core.recipes import recipe_of
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import TELEMETRY
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Part, Product, Scope, Tick
+
+_STAGE = "quality"
+
+
+def _quality_metrics(folder: DataFolder, key: str) -> pl.DataFrame:
+    return quality_metrics(folder.lake.read(TELEMETRY, key))
+
+
+def _metric_catalog(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    """Judge the metrics of platforms that were not judged yet."""
+    runs = accepted(folder).join(known, on="platform", how="anti")
+    files = folder.lake.files(QUALITY_METRICS, runs["run_key"])
+    read = _telemetry(folder, runs, tick)
+    fresh = catalogue.metric_catalog(files, runs, read, recipe_of(folder), folder.settings)
+    return pl.concat([known, fresh]).sort("platform", "metric")
+
+
+def _pruning_curve(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    """Draw the curves of workloads that have none yet, or whose catalogue changed."""
+    runs = accepted(folder).join(known, on=WORKLOAD_KEY, how="anti")
+    catalog, read = folder.lake.read(METRIC_CATALOG), _telemetry(folder, runs, tick)
+    fresh = catalogue.pruning_curves(runs, catalog, read, recipe_of(folder), folder.settings)
+    return pl.concat([known, fresh]).sort(*PRUNING_CURVE.key)
+
+
+def _telemetry(folder: DataFolder, runs: pl.DataFrame, tick: Tick) -> catalogue.ReadTelemetry:
+    """Reads telemetry by run key, and tells how many of the runs that are looked at were read."""
+    total = catalogue.sampled_runs(runs, folder.settings.selection).height
+    done = 0
+
+    def read(key: str) -> pl.DataFrame:
+        nonlocal done
+        done += 1
+        tick(done, total)
+        return folder.lake.read(TELEMETRY, key)
+
+    return read
+
+
+def _catalogue_rests_on(folder: DataFolder, platform: str) -> str:
+    return recipe_of(folder).model_dump_json() + folder.settings.selection.fitted().digest()
+
+
+def _rows_of_platform(folder: DataFolder, unit: str) -> str:
+    return folder.lake.read_cached(METRIC_CATALOG).filter(platform=platform_of_unit(folder, unit)).write_json()
+
+
+PRODUCTS = (
+    Product(
+        _STAGE,
+        (QUALITY_METRICS,),
+        Scope.PER_RUN,
+        _quality_metrics,
+        inputs=(TELEMETRY,),
+        code_version="2",
+        libraries=("polars", "numpy"),
+    ),
+    Product(
+        _STAGE,
+        (METRIC_CATALOG,),
+        Scope.FITTED,
+        _metric_catalog,
+        inputs=(QUALITY_METRICS, TELEMETRY),
+        code_version=catalogue.CODE_VERSION,
+        settings=("reanalysis", "classes"),
+        depends_on=_catalogue_rests_on,
+        libraries=("duckdb", "numpy"),
+    ),
+    Product(
+        _STAGE,
+        (PRUNING_CURVE,),
+        Scope.FITTED,
+        _pruning_curve,
+        inputs=(TELEMETRY, Part(METRIC_CATALOG, _rows_of_platform)),
+        code_version=catalogue.CODE_VERSION,
+        settings=("pruning_curve",),
+        depends_on=lambda folder, _: folder.settings.selection.fitted().digest(),
+        libraries=("numpy",),
+    ),
+)

@@ -1,0 +1,51 @@
+"""Labels: `<stem>.faults.csv` beside a run file lists its known faults (FORMAT, "Labels")."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.errors import LabelFileError
+from infrascope_core.run_files.name import LABELS_SUFFIX, run_key
+from infrascope_core.run_files.tables import FAULTS
+
+_HEADER = ["start", "end", "fault", "subsystem", "metrics"]
+_MAX_BYTES = 16 * 2**20
+
+
+def labels_path(path: Path) -> Path:
+    """Where the labels of a run file lie, whether or not they exist."""
+    return path.with_name(run_key(path) + LABELS_SUFFIX)
+
+
+def read_labels(path: Path, key: str) -> pl.DataFrame:
+    """Read a label file as the `faults` table; a header without rows means "known to be healthy".
+
+    Raises
+    ------
+    LabelFileError
+        Not a table of start,end,fault,subsystem,metrics, an unreadable time, or an end before its start.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise LabelFileError(path, f"larger than {_MAX_BYTES:,} bytes, the limit for labels")
+        table = pl.read_csv(path.read_bytes(), infer_schema=False, empty_string_is_null=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise LabelFileError(path, f"cannot be read as a table ({str(error).splitlines()[0][:200]})") from None
+    if table.columns != _HEADER:
+        raise LabelFileError(path, f"expected the header {','.join(_HEADER)}, found {','.join(table.columns)[:100]}")
+    times = [pl.col(c).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False) for c in ("start", "end")]
+    parsed = table.with_columns(*times)
+    wrong = parsed.with_row_index("row", offset=2).filter(
+        pl.col("start").is_null() | pl.col("end").is_null() | (pl.col("end") < pl.col("start"))
+    )
+    if wrong.height:
+        raise LabelFileError(
+            path,
+            f"line {wrong['row'][0]}: expected a start and an end not before it, as 2025-04-26 13:38:18.600",
+        )
+    metrics = pl.col("metrics").str.split(";").list.eval(pl.element().filter(pl.element() != ""))
+    return parsed.select(pl.lit(key).alias("run_key"), "start", "end", "fault", "subsystem", metrics).cast(
+        FAULTS.schema
+    )

@@ -1,0 +1,44 @@
+"""What is made of arriving files: telemetry, facts and labels of each run, and the list of what was rejected."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.run_files.ingestion import CODE_VERSION
+from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES, TELEMETRY
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import fingerprint
+from infrascope_core.store.product import Product, Scope, Tick
+
+_STAGE = "run_files"
+
+
+def _ingest(folder: DataFolder, key: str) -> pl.DataFrame:
+    return Inbox.of(folder).ingest(key).run_file
+
+
+def _review(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return Inbox.of(folder).review_rejections()
+
+
+PRODUCTS = (
+    Product(
+        _STAGE,
+        (RUN_FILES, TELEMETRY, FAULTS),
+        Scope.ARRIVING,
+        _ingest,
+        code_version=CODE_VERSION,
+        settings=("reader",),
+        depends_on=lambda folder, key: Inbox.of(folder).fingerprint(key),
+        copied=True,
+    ),
+    Product(
+        _STAGE,
+        (REJECTED_FILES,),
+        Scope.GATHERED,
+        _review,
+        inputs=(RUN_FILES,),
+        depends_on=lambda folder, _: fingerprint(*Inbox.of(folder).rejections()),
+    ),
+)

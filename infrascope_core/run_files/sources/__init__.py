@@ -1,0 +1,1 @@
+"""Where run files lie. One file a kind of source."""

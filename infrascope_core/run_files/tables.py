@@ -1,0 +1,73 @@
+"""The tables of the stage: what arrives, and what was rejected."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from infrascope_core.contract import FLAG, HOST, INT, PLATFORM, REAL, RUN_KEY, TEXT, TEXTS, TIME, Column, Table
+
+Platform = Literal["gpu", "cpu"]
+PLATFORMS: tuple[Platform, ...] = ("gpu", "cpu")
+
+TELEMETRY = Table(
+    "telemetry",
+    "Typed samples under host-free metric names: one wide Parquet file per run, with a column per metric.",
+    ("run_key", "host", "sample"),
+    (
+        RUN_KEY,
+        HOST,
+        Column("sample", INT, "sample number, from 0"),
+        Column("ts", TIME, "time of the sample, naive UTC as in the file"),
+    ),
+    wide=True,
+)
+RUN_FILES = Table(
+    "run_files",
+    "Every run file that was offered, with what its name and content say, or why it was rejected.",
+    ("run_key",),
+    (
+        RUN_KEY,
+        PLATFORM,
+        Column("phase", TEXT, "train, infer or fine-tuning"),
+        Column("mode", TEXT, "llm or nonllm"),
+        Column("model", TEXT, "model, from the file name"),
+        Column("task", TEXT, "task, from the file name"),
+        Column("dataset", TEXT, "dataset, from the file name"),
+        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        Column("host", TEXT, "host, from the file name"),
+        Column("started_at", TIME, "start time, from the file name"),
+        Column("samples", INT, "rows of the file"),
+        Column("metrics", INT, "metric columns of the file"),
+        Column("interval_s", REAL, "median time between samples, seconds"),
+        Column("bytes", INT, "size of the file as it lies"),
+        Column("sha256", TEXT, "hash of the file as it lies"),
+        Column("source", TEXT, "where the file lies"),
+        Column("labelled", FLAG, "a readable label file lies beside it; without a row there it is known to be healthy"),
+        Column("status", TEXT, "accepted or rejected"),
+        Column("reason", TEXT, "why it was rejected"),
+    ),
+)
+FAULTS = Table(
+    "faults",
+    "Known faults (labels) from the `.faults.csv` beside a run file.",
+    ("run_key", "start", "end", "fault"),
+    (
+        RUN_KEY,
+        Column("start", TIME, "first moment of the fault, inclusive"),
+        Column("end", TIME, "last moment of the fault, inclusive"),
+        Column("fault", TEXT, "name of the fault"),
+        Column("subsystem", TEXT, "subsystem the fault acts on"),
+        Column("metrics", TEXTS, "culprit metrics, host-free"),
+    ),
+)
+REJECTED_FILES = Table(
+    "rejected_files",
+    "Files that could not be used, each with one sentence that says why.",
+    ("path",),
+    (
+        Column("path", TEXT, "where the file lies"),
+        RUN_KEY,
+        Column("reason", TEXT, "what is wrong and what was expected"),
+        Column("seen_at", TIME, "when it was last looked at, UTC"),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Files that are whole or not there: written aside, then renamed into place.
+
+What belongs here: the one way in which this package writes a file that others may be reading, and the removal of what
+writers that were killed have left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from infrascope_core.errors import InfraScopeError
+
+ASIDE_SUFFIX = ".tmp"
+"""Ending of files and folders that are being written; their names begin with a dot."""
+_ABANDONED_S = 3600.0
+"""A leftover that has not been touched for this long belongs to a writer that is gone."""
+
+
+@contextlib.contextmanager
+def aside(target: Path) -> Iterator[Path]:
+    """A path beside `target` to write to; renamed to `target` when the block ends well, removed when it does not.
+
+    Raises
+    ------
+    InfraScopeError
+        The folder cannot be written, or has no room; names the target.
+    """
+    path: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=ASIDE_SUFFIX, dir=target.parent)
+        os.close(handle)
+        path = Path(name)
+        yield path
+        path.chmod(0o644)
+        path.replace(target)
+    except OSError as error:
+        raise InfraScopeError(_cannot_write(target, error.strerror or str(error))) from error
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a text file, UTF-8 with Unix line ends.
+
+    Raises
+    ------
+    InfraScopeError
+        See `aside`.
+    """
+    with aside(target) as path:
+        path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def sweep(*folders: Path) -> None:
+    """Remove what killed writers have left in these folders (not below them), an hour ago or earlier."""
+    for folder in folders:
+        for leftover in folder.glob(f".*{ASIDE_SUFFIX}"):
+            with contextlib.suppress(OSError):  # another process may sweep as well
+                if leftover.lstat().st_mtime < time.time() - _ABANDONED_S:
+                    if leftover.is_dir() and not leftover.is_symlink():
+                        shutil.rmtree(leftover, ignore_errors=True)
+                    else:
+                        leftover.unlink(missing_ok=True)
+
+
+def _cannot_write(target: Path, reason: str) -> str:
+    folder = target.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return f"{target}: cannot be written, with {shutil.disk_usage(folder).free:,} bytes free there ({reason})"

@@ -1,0 +1,99 @@
+"""The data folder: its paths, the settings it is filled by, and the places where its run files come from."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.settings import Settings, load_settings
+from infrascope_core.store.atomic import sweep, write_text
+from infrascope_core.store.lake import Lake
+from infrascope_core.store.lock import locked
+
+_SETTINGS = "settings.json"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """A data folder, the settings to fill it by, and where new run files lie.
+
+    Attributes
+    ----------
+    root : Path
+        Holds `lake/`, `models/`, `reports/`, `settings.json` and `warehouse.duckdb`.
+    sources : tuple of Path
+        Files and folders in which run files are looked for.
+    """
+
+    root: Path
+    settings: Settings = field(default_factory=Settings)
+    sources: tuple[Path, ...] = ()
+    _looked_up: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @classmethod
+    def as_last_filled(cls, root: Path) -> DataFolder:
+        """A data folder under the settings that it was last filled by.
+
+        Raises
+        ------
+        InfraScopeError
+            The folder was never filled.
+        """
+        if not (root / _SETTINGS).is_file():
+            raise InfraScopeError(f"{root}: holds no lake yet; try `infrascope run PATH --data {root}`")
+        return cls(root, load_settings(root / _SETTINGS))
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The Parquet files."""
+        return Lake(self.root / "lake")
+
+    @property
+    def warehouse(self) -> Path:
+        """The DuckDB file."""
+        return self.root / "warehouse.duckdb"
+
+    def fresh(self) -> DataFolder:
+        """The same folder, with nothing looked up yet."""
+        return replace(self)
+
+    def once(self, what: Any, look_up: Callable[[], _T]) -> _T:
+        """What was looked up under this name before, or is now: a snapshot that lasts as long as this object."""
+        if what not in self._looked_up:
+            self._looked_up[what] = look_up()
+        return cast(_T, self._looked_up[what])
+
+    def remember_settings(self) -> None:
+        """Leave the settings in the data folder, for whoever opens it later."""
+        write_text(self.root / _SETTINGS, self.settings.model_dump_json(indent=1))
+
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Exclude other writers of something in this folder, in this process or another, while a block runs."""
+        return locked(self.root / ".locks" / name)
+
+    def check(self) -> None:
+        """Make sure that the sources exist and that the folder can be written, and remove what killed writers left.
+
+        Raises
+        ------
+        InfraScopeError
+            A source does not exist, or the data folder cannot be written.
+        """
+        for source in self.sources:
+            if not source.exists():
+                raise InfraScopeError(f"{source}: no such file or folder")
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        except OSError as error:
+            raise InfraScopeError(f"{self.root}: nothing can be written there ({error.strerror or error})") from None
+        self.lake.sweep()
+        sweep(self.root, self.root / "models", self.root / "reports")

@@ -1,0 +1,270 @@
+"""The graph of declarations: the order of products, and whether one is current.
+
+What belongs here: what follows from declarations alone. There is one rule of currency for all scopes. A product is made
+of units: a run, a platform (fitted), or the whole folder. A unit *rests on* its code version, settings, inputs, and
+whatever else its product depends on; the fingerprint of all that is kept with it, and a unit whose fingerprint differs
+from today's is stale. What a fitted product rests on does not include its runs, because it keeps what it was fitted
+on; that there are other runs than at its last visit only means that it is to be visited again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import TopologicalSorter
+from typing import cast
+
+import polars as pl
+
+from infrascope_core.contract import Table
+from infrascope_core.errors import NotFittedError
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import fingerprint
+from infrascope_core.store.product import Frames, MakePooled, MakeRun, Part, Product, Scope, Tick
+
+Runs = Callable[[DataFolder], pl.DataFrame]
+"""Accepted runs of a folder: `run_key` and `platform`, sorted by run key."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Products that read each other's tables.
+
+    Attributes
+    ----------
+    products : tuple of Product
+        In any order.
+    runs : callable
+        The accepted runs of a folder.
+    """
+
+    products: tuple[Product, ...]
+    runs: Runs
+
+    @cached_property
+    def by_table(self) -> dict[str, Product]:
+        """The product that makes each table."""
+        found: dict[str, Product] = {}
+        for product in self.products:
+            for table in product.tables:
+                if table.name in found:
+                    raise ValueError(f"two products make the table {table.name}")
+                found[table.name] = product
+        return found
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """All tables by name, in the order in which they are made."""
+        return {table.name: table for product in self.order for table in product.tables}
+
+    @cached_property
+    def order(self) -> tuple[Product, ...]:
+        """The products, each after what it reads and quotes; otherwise as they were declared.
+
+        Raises
+        ------
+        ValueError
+            A product reads a table that nobody makes.
+        graphlib.CycleError
+            Products wait for each other.
+        """
+        sorter: TopologicalSorter[str] = TopologicalSorter()
+        for product in self.products:
+            for table in (*product.reads, *product.quotes):
+                if table.name not in self.by_table:
+                    raise ValueError(f"{product.name} reads {table.name}, which no product makes")
+            sorter.add(product.name, *(self.by_table[t.name].name for t in (*product.reads, *product.quotes)))
+        sorter.prepare()
+        declared = [product.name for product in self.products]
+        found: list[str] = []
+        while sorter.is_active():
+            ready = sorted(sorter.get_ready(), key=declared.index)
+            found += ready
+            sorter.done(*ready)
+        return tuple(self.by_table[name] for name in found)
+
+    def plus(self, *products: Product) -> Graph:
+        """The graph with further products."""
+        return Graph((*self.products, *products), self.runs)
+
+    def product(self, table: Table | str) -> Product:
+        """The product that makes a table."""
+        return self.by_table[table if isinstance(table, str) else table.name]
+
+    def routine(self) -> Iterator[Product]:
+        """What a refresh makes after run files were read, in order: all but studies."""
+        return (p for p in self.order if p.scope not in (Scope.ARRIVING, Scope.STUDIED))
+
+    # --- currency ---
+
+    def rests_on(self, folder: DataFolder, product: Product, unit: str, run_keys: Iterable[str] | None = None) -> str:
+        """Fingerprint that a current unit of a product would bear.
+
+        Parameters
+        ----------
+        folder : DataFolder
+            Where it lies.
+        product : Product
+            The declaration.
+        unit : str
+            A run key; a platform; else `""` or one of the product's own units.
+        run_keys : iterable of str, optional
+            Runs of a pooled unit; by default all. A fitted unit does not rest on its runs.
+        """
+        parts = [product.name, product.code_version]
+        parts += [_digest(folder, name) for name in product.settings]
+        for source in product.inputs:
+            if isinstance(source, Part):
+                parts.append(source.of(folder, unit))
+            elif not self.product(source).scope.per_run:
+                parts.append(folder.lake.version(source) or "")
+            elif product.scope is Scope.PER_RUN:
+                parts.append(folder.lake.made_from(source, unit) or "")
+            elif product.scope is not Scope.FITTED:
+                parts.append(_covers(folder, source, self._keys(folder) if run_keys is None else run_keys))
+        return fingerprint(*parts, product.depends_on(folder, unit))
+
+    def is_current(self, folder: DataFolder, table: Table | str, run_key: str = "") -> bool:
+        """Whether a product exists, with its files, and rests on what is there now.
+
+        Parameters
+        ----------
+        folder : DataFolder
+            Where it lies.
+        table : Table or str
+            One of its tables.
+        run_key : str
+            Of a product per run.
+        """
+        product = self.product(table)
+        first, *others = product.tables
+        if not all(file.is_file() for file in product.files(folder, run_key)):
+            return False
+        if product.scope.per_run:
+            # a rejected run file has no other tables
+            complete = product.scope is Scope.ARRIVING or all(folder.lake.has(other, run_key) for other in others)
+            return complete and folder.lake.made_from(first, run_key) == self.rests_on(folder, product, run_key)
+        kept = folder.lake.made_from(first)
+        if kept is None:
+            return False
+        then = State.of(kept)
+        if product.scope is Scope.FITTED:
+            return then == self._state(folder, product, then.units)
+        return then.whole == self.rests_on(folder, product, "")
+
+    def _state(self, folder: DataFolder, product: Product, holding: Iterable[str]) -> State:
+        """What a current pooled product would be kept with; a fitted one also has the platforms that it holds."""
+        if product.scope is Scope.FITTED:
+            runs = {platform: list[str]() for platform in holding} | self._platforms(folder)
+            read = [table for table in product.reads if self.product(table).scope.per_run]
+            units = {platform: self.rests_on(folder, product, platform) for platform in runs}
+            seen = [f"{p} {fingerprint(*(_covers(folder, table, keys) for table in read))}" for p, keys in runs.items()]
+            return State(fingerprint(*sorted(seen)), units)
+        units = product.units(folder) if product.units is not None else {}
+        return State(
+            self.rests_on(folder, product, ""),
+            {unit: self.rests_on(folder, product, unit, keys) for unit, keys in units.items()},
+        )
+
+    def _keys(self, folder: DataFolder) -> list[str]:
+        return list(self.runs(folder)["run_key"])
+
+    def _platforms(self, folder: DataFolder) -> dict[str, list[str]]:
+        runs = self.runs(folder).partition_by("platform", as_dict=True)
+        return {str(platform): list(own["run_key"]) for (platform,), own in runs.items()}
+
+    # --- making ---
+
+    def make(self, folder: DataFolder, table: Table | str, run_key: str) -> Sequence[pl.DataFrame]:
+        """Make a product of a run, put its tables into the lake, and return them.
+
+        Raises
+        ------
+        NotFittedError
+            A pooled table that it reads was never made.
+        """
+        product = self.product(table)
+        for source in product.reads:
+            if not self.product(source).scope.per_run and not folder.lake.has(source):
+                raise NotFittedError(f"{source.name} is not fitted yet; it comes before {product.name} of {run_key}")
+        rests_on = self.rests_on(folder, product, run_key)
+        frames = _each(cast(MakeRun, product.make)(folder, run_key))
+        # the first table last: it is the one that says whether the product is current
+        for each, frame in reversed(list(zip(product.tables, frames, strict=product.scope is not Scope.ARRIVING))):
+            folder.lake.write(frame, each, run_key, rests_on)
+        return frames
+
+    def make_pooled(
+        self, folder: DataFolder, table: Table | str, *, refit: bool = False, tick: Tick = lambda done, total: None
+    ) -> pl.DataFrame:
+        """Make a pooled product, or fill a fitted one, put it into the lake, and return it.
+
+        Two writers of one folder go one after the other.
+
+        Parameters
+        ----------
+        folder : DataFolder
+            Where it lies.
+        table : Table or str
+            Its table.
+        refit : bool
+            Make it anew, whatever it holds.
+        tick : callable
+            Told (done, total).
+        """
+        product = self.product(table)
+        made = product.tables[0]
+        with folder.lock(product.name):
+            then = State.of(folder.lake.made_from(made) or "")
+            # what was there before the work began: a run that changes meanwhile is seen by the next visit
+            now = self._state(folder, product, () if refit else then.units)
+            kept = [] if refit else [unit for unit, rests_on in then.units.items() if now.units.get(unit) == rests_on]
+            held = folder.lake.read(made) if kept else made.empty()
+            held = held.filter(pl.col(product.unit_column).is_in(kept))
+            frame = made.conform(cast(MakePooled, product.make)(folder, held, tick))
+            folder.lake.write(frame, made, made_from=now.as_text())
+        return frame
+
+
+@dataclass(frozen=True)
+class State:
+    """What is kept with a pooled product.
+
+    Attributes
+    ----------
+    whole : str
+        What all of it rests on; of a fitted product, the runs that it has seen.
+    units : dict of str to str
+        What each unit rests on.
+    """
+
+    whole: str
+    units: dict[str, str]
+
+    @classmethod
+    def of(cls, text: str) -> State:
+        """The state by the text that it was kept as; an empty one if it is none."""
+        try:
+            content = json.loads(text)
+            return cls(str(content["whole"]), dict(content["units"]))
+        except (ValueError, TypeError, KeyError):  # never made, or by an earlier version
+            return cls("", {})
+
+    def as_text(self) -> str:
+        """The text to keep."""
+        return json.dumps({"whole": self.whole, "units": self.units}, sort_keys=True)
+
+
+def _covers(folder: DataFolder, table: Table, run_keys: Iterable[str]) -> str:
+    """Fingerprint of a per-run table of these runs."""
+    return fingerprint(*(f"{key} {folder.lake.made_from(table, key)}" for key in run_keys))
+
+
+def _digest(folder: DataFolder, section: str) -> str:
+    return folder.once(("digest", section), lambda: str(getattr(folder.settings, section).digest()))
+
+
+def _each(made: Frames) -> tuple[pl.DataFrame, ...]:
+    return made if isinstance(made, tuple) else (made,)

@@ -1,0 +1,176 @@
+"""The lake: one Parquet file per table and run, one per pooled table, each replaced atomically.
+
+Every file carries the fingerprint of what it was made from, so that a product that is still current is recognised
+without reading it. No step opens the DuckDB file for writing (docs/adr/0002).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.contract import Table
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.store.atomic import aside, sweep
+from infrascope_core.store.footers import FINGERPRINT, VERSION, Footers, Stat, stat_of
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+_ROWS_PER_GROUP = 122_880
+"""DuckDB's own row-group size: readers of the lake are mostly DuckDB."""
+
+
+@lru_cache(maxsize=16_384)
+def _remembered(path: Path, _stat: Stat) -> pl.DataFrame:
+    return pl.read_parquet(path, use_statistics=False, glob=False)
+
+
+def fingerprint(*parts: str) -> str:
+    """Short hash of what a product is made from; sensitive to order and to where parts begin and end."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The folder of Parquet files below `root`: `TABLE/RUN_KEY.parquet` and `TABLE.parquet`.
+
+    Tables are given as `Table`, whose schema is then held to and which read as empty while nothing was written, or by
+    name.
+    """
+
+    root: Path
+
+    @cached_property
+    def _footers(self) -> Footers:
+        return Footers(self.root)
+
+    def path(self, table: Table | str, run_key: str | None = None) -> Path:
+        """Where a product lies, whether or not it exists.
+
+        Raises
+        ------
+        InfraScopeError
+            The run key could leave the folder or is not a key at all.
+        """
+        name = table if isinstance(table, str) else table.name
+        if run_key is None:
+            return self.root / f"{name}.parquet"
+        if not _SAFE.fullmatch(run_key) or ".." in run_key:
+            raise InfraScopeError(f"{run_key[:60]!r} is not a valid run key")
+        return self.root / name / f"{run_key}.parquet"
+
+    def write(self, frame: pl.DataFrame, table: Table | str, run_key: str | None = None, made_from: str = "") -> Path:
+        """Write a product aside and put it in place.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Brought to the schema of the table, if that is given as such.
+        made_from : str
+            Fingerprint, or any other text that says what the product was made from.
+
+        Raises
+        ------
+        InfraScopeError
+            The file cannot be written.
+        """
+        if isinstance(table, Table):
+            frame = table.conform(frame)
+        target = self.path(table, run_key)
+        # a pooled table is seen by others as a whole: its version is that of its content
+        version = "" if run_key is not None else content_hash(frame)
+        with aside(target) as path:
+            try:
+                frame.write_parquet(
+                    path,
+                    compression="zstd",
+                    compression_level=1,
+                    row_group_size=_ROWS_PER_GROUP,
+                    metadata={FINGERPRINT: made_from, **({VERSION: version} if version else {})},
+                )
+            except pl.exceptions.PolarsError as error:
+                raise OSError(str(error).splitlines()[0]) from error
+        self._footers.note(target, (made_from, version))
+        return target
+
+    def read(
+        self, table: Table | str, run_key: str | None = None, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Read a product; a `Table` that was never written is empty."""
+        path = self.path(table, run_key)
+        if isinstance(table, Table) and not path.exists():
+            empty = table.empty()
+            return empty.select(columns) if columns else empty
+        return pl.read_parquet(path, columns=list(columns) if columns else None, use_statistics=False, glob=False)
+
+    def read_cached(self, table: Table | str, run_key: str | None = None) -> pl.DataFrame:
+        """The same, remembered until the file changes: for small products that many steps look at."""
+        path = self.path(table, run_key)
+        stat = stat_of(path)
+        return self.read(table, run_key) if stat is None else _remembered(path, stat)
+
+    def read_all(self, table: Table, run_keys: Iterable[str] | None = None) -> pl.DataFrame:
+        """A per-run table of several runs (by default all), one below the other by run key."""
+        files = self.files(table, self.keys(table) if run_keys is None else run_keys)
+        return pl.read_parquet(files, glob=False) if files else table.empty()
+
+    def has(self, table: Table | str, run_key: str | None = None) -> bool:
+        """Whether the product exists."""
+        return self.path(table, run_key).exists()
+
+    def made_from(self, table: Table | str, run_key: str | None = None) -> str | None:
+        """What the product was made from, as it was written; None if it does not exist."""
+        footer = self._footers.of(self.path(table, run_key))
+        return None if footer is None else footer[0]
+
+    def version(self, table: Table | str) -> str | None:
+        """Hash of the content of a pooled table; None if it does not exist."""
+        footer = self._footers.of(self.path(table))
+        return None if footer is None else footer[1]
+
+    def columns(self, table: Table | str, run_key: str | None = None) -> list[str]:
+        """Names of a product's columns, from its footer."""
+        with self.path(table, run_key).open("rb") as file:
+            return list(pl.read_parquet_schema(file))
+
+    def keys(self, table: Table | str) -> list[str]:
+        """Run keys that have the table, sorted."""
+        folder = self.path(table).with_suffix("")
+        return sorted(file.stem for file in folder.glob("[!.]*.parquet"))
+
+    def files(self, table: Table | str, run_keys: Iterable[str]) -> list[Path]:
+        """Files of a per-run table for those of the given runs that have it, in sorted order."""
+        paths = (self.path(table, key) for key in sorted(set(run_keys)))
+        return [path for path in paths if path.exists()]
+
+    def drop(self, table: Table | str, run_key: str | None = None) -> None:
+        """Remove a product if it exists."""
+        path = self.path(table, run_key)
+        path.unlink(missing_ok=True)
+        self._footers.forget(path)
+
+    def drop_run(self, run_key: str, keep: Iterable[Table] = ()) -> None:
+        """Remove all products of a run, save those of the tables to keep."""
+        kept = {table.name for table in keep}
+        for file in self.root.glob(f"*/{run_key}.parquet"):
+            if file.parent.name not in kept:
+                self.drop(file.parent.name, run_key)
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed have left behind, an hour ago or earlier."""
+        sweep(self.root, *(folder for folder in self.root.glob("*") if folder.is_dir()))
+
+    def save_index(self) -> None:
+        """Leave the fingerprints that were looked up for the next process, so that it need not open every file."""
+        self._footers.save()
+
+
+def content_hash(frame: pl.DataFrame) -> str:
+    """Short hash of a frame's rows, in their order, and of its columns."""
+    return fingerprint(frame.write_json())

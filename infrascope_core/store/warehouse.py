@@ -1,0 +1,96 @@
+"""The warehouse: one DuckDB file that shows the whole lake, built aside and renamed (docs/adr/0002)."""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import duckdb
+
+from infrascope_core.contract import Table
+from infrascope_core.store.atomic import ASIDE_SUFFIX
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.graph import Graph
+from infrascope_core.store.product import Product
+from infrascope_core.store.sql import identifier, literal
+
+Connect = Callable[[str], AbstractContextManager[duckdb.DuckDBPyConnection]]
+"""Opens a DuckDB file for writing."""
+
+PLACE = "data_folder"
+"""Table of one row: where the lake lay when the file was built."""
+VARIABLE = "infrascope_data"
+"""DuckDB variable that says where the data folder lies now, for a client that opens a file which was moved."""
+
+
+def publish(folder: DataFolder, graph: Graph, connect: Connect = duckdb.connect) -> Path:
+    """Build the warehouse file anew beside the old one, and rename it into place.
+
+    Pooled tables, and findings per run, are copied; other tables per run become views on the lake's Parquet files, or
+    empty tables while there are none. Whoever has the old file open keeps it, undisturbed and not disturbing. Of several
+    that publish at once, the last shows what all have made.
+
+    Parameters
+    ----------
+    folder : DataFolder
+        What is shown. Views hold its absolute path; in a folder that was moved, they follow the variable
+        `infrascope_data` until the file is built again.
+    graph : Graph
+        The tables.
+    connect : callable
+        Opens a DuckDB file for writing, as a context manager.
+    """
+    target = folder.warehouse
+    with folder.lock("warehouse"):
+        began = time.time_ns()
+        with tempfile.TemporaryDirectory(prefix=".warehouse-", suffix=ASIDE_SUFFIX, dir=target.parent) as place:
+            aside = Path(place) / target.name
+            with connect(str(aside)) as con:
+                con.execute(f"CREATE TABLE {PLACE} AS SELECT {literal(str(folder.root.absolute()))} AS path")
+                for product in graph.order:
+                    for table in product.tables:
+                        if not table.wide:
+                            _show(con, folder, product, table)
+            # a log that somebody left beside the old file would be taken for the new one's
+            target.with_name(target.name + ".wal").unlink(missing_ok=True)
+            # what changes while the file is built is newer than it
+            os.utime(aside, ns=(began, began))
+            aside.replace(target)
+    return target
+
+
+def is_published(folder: DataFolder) -> bool:
+    """Whether the warehouse shows the lake as it is now, from where it lies now."""
+    lake, target = folder.lake.root, folder.warehouse
+    try:
+        built = target.stat().st_mtime_ns
+        # a file that is put into a folder of the lake changes the folder
+        newest = max(path.stat().st_mtime_ns for path in [*lake.glob("[!.]*"), lake])
+        if newest > built:
+            return False
+        with duckdb.connect(str(target), read_only=True) as con:
+            return con.execute(f"SELECT path FROM {PLACE}").fetchone() == (str(folder.root.absolute()),)
+    except (OSError, duckdb.Error):
+        return False
+
+
+def _show(con: duckdb.DuckDBPyConnection, folder: DataFolder, product: Product, table: Table) -> None:
+    name, lake = identifier(table.name), folder.lake
+    if product.scope.per_run and lake.keys(table):
+        files = literal(f"/lake/{table.name}/*.parquet")
+        place = literal(glob.escape(str(folder.root.absolute())))
+        kind = "TABLE" if product.copied else "VIEW"
+        where = place if product.copied else f"coalesce(getvariable({literal(VARIABLE)}), {place})"
+        con.execute(f"CREATE {kind} {name} AS FROM read_parquet({where} || {files})")
+    else:
+        kind = "TABLE"
+        frame = table.empty() if product.scope.per_run else lake.read(table)
+        con.register("product", frame.to_arrow())
+        con.execute(f"CREATE TABLE {name} AS SELECT * FROM product")
+        con.unregister("product")
+    con.execute(f"COMMENT ON {kind} {name} IS {literal(table.meaning)}")

@@ -1,0 +1,112 @@
+"""What a window costs: seconds for its features, each detector, and its reasons.
+
+What belongs here: the measurement behind `detector_latency` (Reveal, section 5.3), of this machine at this moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from infrascope_core.anomalies import baselines
+from infrascope_core.anomalies.attribution import reasons
+from infrascope_core.anomalies.baselines import Baseline
+from infrascope_core.anomalies.features import window_features
+from infrascope_core.settings import Settings
+from infrascope_core.studies.tables import DETECTOR_LATENCY
+
+PAPER = {"features": 1.46, "zscore": 0.0011, "mahalanobis": 0.015, "isolation_forest": 0.08}
+"""Seconds per window in Reveal, section 5.3: about 700 channels with tsfresh, on its authors' machines."""
+
+Clock = Callable[[], float]
+
+
+def repeated(telemetry: pl.DataFrame, samples: int) -> pl.DataFrame:
+    """The rows of one host's telemetry over and over, until there are that many."""
+    rows = telemetry[np.arange(samples) % telemetry.height]
+    return rows.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64))
+
+
+def detector_latency(
+    telemetry: pl.DataFrame,
+    baseline: Baseline,
+    settings: Settings,
+    *,
+    classes: Mapping[str, str] | None = None,
+    clock: Clock = time.perf_counter,
+) -> pl.DataFrame:
+    """Measure every stage at every batch size.
+
+    Parameters
+    ----------
+    telemetry : polars.DataFrame
+        Of one run and host that the baseline judges; repeated where it is shorter than the largest batch.
+    baseline : Baseline
+        Fitted detectors.
+    settings : Settings
+        `features`, `detectors`, and `latency`: batches and rounds.
+    classes : mapping of str to str, optional
+        Class of a metric: which features it has (`window_features`).
+    clock : callable
+        Seconds.
+
+    Returns
+    -------
+    polars.DataFrame
+        Table `detector_latency`. `features` goes from samples to the table of features, `deviations` from the
+        table of features to how it departs from the most similar reference windows, a detector from there to its
+        scores, `all_detectors` from the table of features to the table of scores and flags,
+        `reasons` from there to the table of reasons, as if every window were flagged. A first round, which pays for
+        what is paid once, does not count.
+    """
+    metrics = sorted({metric for metric, _ in baseline.names} & set(telemetry.columns))
+    rows = []
+    for batch in settings.latency.batches:
+        samples = repeated(telemetry, settings.features.samples + (batch - 1) * settings.features.stride)
+        cut: Callable[[], pl.DataFrame] = partial(window_features, samples, settings.features, metrics, classes)
+        stages = [("features", cut), *_stages(cut(), baseline, settings)]
+        for stage, work in stages:
+            seconds = _timed(work, settings.latency.rounds, clock) / batch
+            rows.append(
+                {
+                    "platform": baseline.identity.platform,
+                    "stage": stage,
+                    "batch": batch,
+                    "metrics": len(metrics),
+                    "seconds": float(np.median(seconds)),
+                    "spread": float(np.std(seconds, ddof=1)),
+                    "paper": PAPER.get(stage),
+                }
+            )
+    return pl.DataFrame(rows, schema=DETECTOR_LATENCY.schema)
+
+
+def _stages(features: pl.DataFrame, baseline: Baseline, settings: Settings) -> list[tuple[str, Callable[[], object]]]:
+    """What is timed after the features, with its inputs at hand."""
+    judged = baseline.judge(features)
+    names = [detector.name for detector in baseline.detectors]
+    flagged = baselines.score(baseline, judged).with_columns(
+        agreement=pl.lit(len(names), pl.Int64), flagged_by=pl.lit(names, pl.List(pl.String))
+    )
+    return [
+        ("deviations", partial(baseline.judge, features)),
+        *((detector.name, partial(detector.score, judged.seen_by(detector))) for detector in baseline.detectors),
+        ("all_detectors", lambda: baselines.score(baseline, baseline.judge(features))),
+        ("reasons", lambda: reasons(baseline, baseline.judge(features), flagged, settings.detectors)),
+    ]
+
+
+def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> NDArray[np.float64]:
+    """Seconds of each round, after one that does not count."""
+    work()
+    seconds = []
+    for _ in range(rounds):
+        start = clock()
+        work()
+        seconds.append(clock() - start)
+    return np.array(seconds)

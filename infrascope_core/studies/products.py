@@ -1,0 +1,60 @@
+"""The paper's own evaluations of its method (Reveal, sections 5.3 to 5.5), on the runs at hand."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.run_files.tables import TELEMETRY
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Product, Scope, Tick
+from infrascope_core.studies.cost import measure_latency
+from infrascope_core.studies.likeness import compare_runs
+from infrascope_core.studies.tables import DETECTOR_LATENCY, RUN_SIMILARITY, WINDOW_AGREEMENT
+from infrascope_core.studies.window_lengths import compare_window_lengths
+
+_STAGE = "studies"
+
+
+def _window_agreement(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return compare_window_lengths(folder, tick)
+
+
+def _run_similarity(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return compare_runs(folder, tick)
+
+
+def _detector_latency(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return measure_latency(folder, tick)
+
+
+PRODUCTS = (
+    Product(
+        _STAGE,
+        (WINDOW_AGREEMENT,),
+        Scope.STUDIED,
+        _window_agreement,
+        inputs=(TELEMETRY, METRIC_CATALOG),
+        settings=("agreement", "features", "detectors"),
+        libraries=("scikitlearn",),
+    ),
+    Product(
+        _STAGE,
+        (RUN_SIMILARITY,),
+        Scope.STUDIED,
+        _run_similarity,
+        inputs=(TELEMETRY, WINDOW_FEATURES, METRIC_CATALOG),
+        settings=("similarity",),
+        libraries=("scipy",),
+    ),
+    Product(
+        _STAGE,
+        (DETECTOR_LATENCY,),
+        Scope.STUDIED,
+        _detector_latency,
+        inputs=(TELEMETRY, METRIC_CATALOG, BASELINES),
+        settings=("latency", "features", "detectors"),
+        libraries=("numpy",),
+    ),
+)

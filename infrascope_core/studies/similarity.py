@@ -1,0 +1,149 @@
+"""Similarity of a workload's runs: how far each is from the median of the others, by dynamic time warping.
+
+What belongs here: traces of equal length, distances, and the test of Reveal, section 5.4 (docs/adr/0018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from dtaidistance import dtw
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+
+from infrascope_core.studies.settings import SimilaritySettings
+
+Array = NDArray[np.float64]
+
+_MOST_MISSING = 0.5
+"""A trace with a larger share of unknown points than this is none."""
+_TURNS = (3 / 8, 1 / 2, 5 / 8)
+"""How far a trace is turned for the reference. For a course that repeats itself two, three or four times in a run, at
+least one of them lies between repetitions and outside a band of 10 %; quicker ones the warping takes out anyhow."""
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """How alike the traces of a metric are.
+
+    Attributes
+    ----------
+    runs : int
+        Traces compared.
+    distance, reference : float
+        Medians over runs; see `similarity`.
+    p_value : float or None
+        None below `least_runs`.
+    similar : bool or None
+        None where there is no p-value.
+    farthest : int
+        Position of the trace that is least like the others.
+    """
+
+    runs: int
+    distance: float
+    reference: float
+    p_value: float | None
+    similar: bool | None
+    farthest: int
+
+
+def resampled(values: Array, points: int) -> Array:
+    """Bring a run's metrics to a common length by averaging over equal shares of the run.
+
+    Parameters
+    ----------
+    values : ndarray, samples x metrics
+        NaN is missing.
+    points : int
+        Length to reach; at most the number of samples is sensible.
+
+    Returns
+    -------
+    ndarray, points x metrics
+        Means of the known samples of each share (piecewise aggregate approximation); a share without any is
+        interpolated linearly. A metric known in less than half of the shares is NaN throughout.
+    """
+    edges = np.linspace(0, len(values), points + 1).round().astype(np.int64)
+    known = np.isfinite(values)
+    filled = np.where(known, values, 0.0)
+    # a share is at least one sample, even where there are fewer samples than points
+    first = np.minimum(edges[:-1], len(values) - 1)
+    last = np.maximum(edges[1:], first + 1)
+    sums, counts = (np.concatenate([np.zeros((1, x.shape[1])), x.cumsum(axis=0)]) for x in (filled, known))
+    count = counts[last] - counts[first]
+    with np.errstate(invalid="ignore"):
+        means: Array = (sums[last] - sums[first]) / count
+    gaps = np.isnan(means)
+    means[:, gaps.mean(axis=0) > _MOST_MISSING] = np.nan
+    place = np.arange(points)
+    for column in np.flatnonzero(gaps.any(axis=0) & ~np.isnan(means).all(axis=0)):
+        there = ~gaps[:, column]
+        means[:, column] = np.interp(place, place[there], means[there, column])
+    return means
+
+
+def similarity(traces: Array, settings: SimilaritySettings) -> Similarity | None:
+    """Compare the traces of one metric with the median of the others.
+
+    Parameters
+    ----------
+    traces : ndarray, runs x points
+        In the metric's unit; a run whose trace is NaN is left out.
+    settings : SimilaritySettings
+        `band`, `least_runs`, `alpha`.
+
+    Returns
+    -------
+    Similarity or None
+        None with fewer than two traces, or where nothing moves.
+
+    Notes
+    -----
+    Traces are expressed in the metric's location and scale over all of them, so that a difference in level counts.
+    The distance is the root mean square difference along the best banded path, in those standard deviations, between
+    a run and the pointwise median of the *other* runs: with few runs a run would else be compared with itself. The
+    reference is the mean of the same distances of the run's trace turned by about half its length (`_TURNS`): it shares
+    every value, and the smoothness, but not the moment at which they occur. The Wilcoxon signed-rank test
+    (two-sided) compares the two over runs.
+    """
+    known = np.flatnonzero(~np.isnan(traces).any(axis=1))
+    x = traces[known]
+    if len(x) < 2:
+        return None
+    # about the first value, so that 1e12 and a little noise keep their digits
+    x = x - x[0, 0]
+    scale = x.std()
+    if not scale > 0:
+        return None
+    z = np.ascontiguousarray((x - x.mean()) / scale)
+    n, points = z.shape
+    window = max(1, round(settings.band * points))
+    turns = [round(points * turn) for turn in _TURNS]
+    distance, reference = np.empty(n), np.empty(n)
+    for run in range(n):
+        others = np.median(np.delete(z, run, axis=0), axis=0)
+        distance[run] = _distance(z[run], others, window)
+        reference[run] = np.mean([_distance(np.roll(z[run], turn), others, window) for turn in turns])
+    p_value = _signed_rank(distance, reference) if n >= settings.least_runs else None
+    nearer = float(np.median(distance)) < float(np.median(reference))
+    return Similarity(
+        runs=n,
+        distance=float(np.median(distance)),
+        reference=float(np.median(reference)),
+        p_value=p_value,
+        similar=None if p_value is None else p_value < settings.alpha and nearer,
+        farthest=int(known[np.argmax(distance)]),
+    )
+
+
+def _distance(a: Array, b: Array, window: int) -> float:
+    """Root mean square difference along the best path within the band."""
+    return float(dtw.distance_fast(a, b, window=window, use_pruning=False)) / float(np.sqrt(len(a)))
+
+
+def _signed_rank(distance: Array, reference: Array) -> float:
+    if np.array_equal(distance, reference):
+        return 1.0
+    return float(wilcoxon(distance, reference).pvalue)

@@ -1,0 +1,53 @@
+"""The tables of the stage: the paper's own evaluations."""
+
+from __future__ import annotations
+
+from infrascope_core.contract import FLAG, HOST, INT, METRIC, PLATFORM, REAL, RUN_KEY, TEXT, Column, Table
+
+WINDOW_AGREEMENT = Table(
+    "window_agreement",
+    "How far anomalies agree between window lengths (Reveal, section 5.5 and table 2).",
+    ("run_key", "host", "setting_a", "setting_b"),
+    (
+        RUN_KEY,
+        HOST,
+        Column("setting_a", TEXT, "window and stride of A, as 3 s/1 s"),
+        Column("setting_b", TEXT, "window and stride of B"),
+        Column("intervals_a", INT, "merged anomaly intervals of A"),
+        Column("intervals_b", INT, "merged anomaly intervals of B"),
+        Column("iou", REAL, "length of the intersection over length of the union; none where neither has any"),
+        Column("hit_by_count", REAL, "share of A's intervals that meet one of B"),
+        Column("hit_by_length", REAL, "share of A's length that B covers"),
+    ),
+)
+RUN_SIMILARITY = Table(
+    "run_similarity",
+    "How alike the runs of a workload are (Reveal, section 5.4): distance of each run to the workload's median trace.",
+    ("platform", "phase", "workload", "metric"),
+    (
+        PLATFORM,
+        Column("phase", TEXT, "train, infer or fine-tuning"),
+        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        METRIC,
+        Column("runs", INT, "runs compared"),
+        Column("distance", REAL, "median over runs of the DTW distance to the workload's median trace, per sample"),
+        Column("reference", REAL, "the same against traces that share nothing but their values"),
+        Column("p_value", REAL, "two-sided Wilcoxon signed-rank test of the paired distances; none below 6 runs"),
+        Column("similar", FLAG, "p below 0.05 and nearer than the reference"),
+        Column("farthest_run", TEXT, "the run that is least like the others"),
+    ),
+)
+DETECTOR_LATENCY = Table(
+    "detector_latency",
+    "Seconds a window costs, by stage and batch (Reveal, section 5.3), measured on this machine.",
+    ("platform", "stage", "batch"),
+    (
+        PLATFORM,
+        Column("stage", TEXT, "features, deviations (from the references), a detector's name, all_detectors, reasons"),
+        Column("batch", INT, "windows scored at once"),
+        Column("metrics", INT, "metrics of the window"),
+        Column("seconds", REAL, "median seconds per window"),
+        Column("spread", REAL, "standard deviation over rounds"),
+        Column("paper", REAL, "the paper's figure, on other hardware: context, not a claim"),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The symbolic view of runs: metric groups, windows, levels and baskets."""

@@ -1,0 +1,111 @@
+"""The symbolic view of runs: metric groups, windows, the thresholds of their levels, and baskets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.quality.trust import excluded_as_text, excluded_on_platform
+from infrascope_core.recipes import recipe_of
+from infrascope_core.run_files.runs import accepted, platform_of, rows_of_run
+from infrascope_core.run_files.tables import TELEMETRY
+from infrascope_core.run_files.telemetry import KEY_COLUMNS, metrics_by_host
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Part, Product, Scope, Tick
+from infrascope_core.symbols import curation, discretization, windows
+from infrascope_core.symbols.tables import BASKETS, CURATED_METRICS, GROUP_WINDOWS, THRESHOLDS
+
+_STAGE = "symbols"
+
+
+def _curated_metrics(folder: DataFolder, key: str) -> pl.DataFrame:
+    recipe, excluded = recipe_of(folder), excluded_on_platform(folder, platform_of(folder, key))
+    wanted = [
+        metric
+        for host, metrics in metrics_by_host(folder.lake, key)
+        for group in recipe.groups
+        for metric in curation.members(group, metrics, host, recipe, excluded)
+    ]
+    telemetry = folder.lake.read(TELEMETRY, key, [*KEY_COLUMNS, *dict.fromkeys(wanted)])
+    return curation.curated_metrics(telemetry, recipe, excluded)
+
+
+def _group_windows(folder: DataFolder, key: str) -> pl.DataFrame:
+    curated = [folder.lake.path(CURATED_METRICS, key)]
+    return windows.group_windows(curated, recipe_of(folder), folder.settings.windows)
+
+
+def _thresholds(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    """Fit levels for groups of platforms that have none yet."""
+    parts = [known]
+    by_platform = sorted(accepted(folder).partition_by("platform", as_dict=True).items())
+    for done, ((platform,), runs) in enumerate(by_platform, start=1):
+        keys = runs["run_key"].to_list()
+        curated, cut = folder.lake.files(CURATED_METRICS, keys), folder.lake.files(GROUP_WINDOWS, keys)
+        lacking = _groups(cut) - set(known.filter(platform=platform)["metric_group"])
+        parts.append(discretization.fit_thresholds(curated, cut, runs, recipe_of(folder), lacking))
+        tick(done, len(by_platform))
+    return discretization.with_version(pl.concat(parts))
+
+
+def _groups(window_files: Sequence[Path]) -> set[str]:
+    scans = [pl.scan_parquet(file, glob=False).select("metric_group").unique() for file in window_files]
+    return set(pl.concat(scans).collect()["metric_group"]) if scans else set()
+
+
+def _baskets(folder: DataFolder, key: str) -> pl.DataFrame:
+    cut, thresholds = [folder.lake.path(GROUP_WINDOWS, key)], rows_of_run(folder, THRESHOLDS, key)
+    return discretization.baskets(cut, thresholds, platform_of(folder, key))
+
+
+def _recipe(folder: DataFolder, unit: str) -> str:
+    return recipe_of(folder).model_dump_json()
+
+
+def _thresholds_of_run(folder: DataFolder, key: str) -> str:
+    rows = rows_of_run(folder, THRESHOLDS, key)
+    return ",".join(rows["version"].unique().sort())
+
+
+PRODUCTS = (
+    Product(
+        _STAGE,
+        (CURATED_METRICS,),
+        Scope.PER_RUN,
+        _curated_metrics,
+        inputs=(TELEMETRY, Part(METRIC_CATALOG, excluded_as_text)),
+        depends_on=_recipe,
+    ),
+    Product(
+        _STAGE,
+        (GROUP_WINDOWS,),
+        Scope.PER_RUN,
+        _group_windows,
+        inputs=(CURATED_METRICS,),
+        settings=("windows",),
+        depends_on=_recipe,
+        libraries=("duckdb",),
+    ),
+    Product(
+        _STAGE,
+        (THRESHOLDS,),
+        Scope.FITTED,
+        _thresholds,
+        inputs=(CURATED_METRICS, GROUP_WINDOWS, Part(METRIC_CATALOG, excluded_as_text)),
+        code_version=discretization.CODE_VERSION,
+        settings=("windows",),
+        depends_on=_recipe,
+        libraries=("duckdb",),
+    ),
+    Product(
+        _STAGE,
+        (BASKETS,),
+        Scope.PER_RUN,
+        _baskets,
+        inputs=(GROUP_WINDOWS, Part(THRESHOLDS, _thresholds_of_run)),
+        libraries=("duckdb",),
+    ),
+)

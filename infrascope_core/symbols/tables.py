@@ -1,0 +1,83 @@
+"""The tables of the stage: groups, windows, levels and baskets."""
+
+from __future__ import annotations
+
+from infrascope_core.contract import (
+    FLAG,
+    HOST,
+    INT,
+    METRIC,
+    METRIC_GROUP,
+    PLATFORM,
+    REAL,
+    RUN_KEY,
+    START_TS,
+    TEXT,
+    TIME,
+    WINDOW,
+    Column,
+    Table,
+)
+
+CURATED_METRICS = Table(
+    "curated_metrics",
+    "The columns of the recipe's metric groups, one row per sample.",
+    ("run_key", "host", "metric_group", "metric", "sample"),
+    (
+        RUN_KEY,
+        HOST,
+        METRIC_GROUP,
+        METRIC,
+        Column("sample", INT, "sample number, from 0"),
+        Column("ts", TIME, "time of the sample, naive UTC as in the file"),
+        Column("value", REAL, "value in the metric's unit"),
+    ),
+)
+GROUP_WINDOWS = Table(
+    "group_windows",
+    "One value per metric group and window; a window without data has no row.",
+    ("run_key", "host", "window", "metric_group"),
+    (
+        RUN_KEY,
+        HOST,
+        WINDOW,
+        METRIC_GROUP,
+        START_TS,
+        Column("value", REAL, "reduced value, in the group's unit"),
+        Column("samples", INT, "values behind it"),
+        Column("metrics", INT, "columns behind it"),
+    ),
+)
+THRESHOLDS = Table(
+    "thresholds",
+    "What LOW, MED and HIGH mean. Fitted: later runs are judged by them until a refit.",
+    ("platform", "metric_group"),
+    (
+        PLATFORM,
+        METRIC_GROUP,
+        Column("low", REAL, "LOW is at or below it (see method for the exceptions)"),
+        Column("high", REAL, "MED is at or below it, HIGH above"),
+        Column("method", TEXT, "how they were found: terciles, or mode_low, mode_med, mode_high, mode_both"),
+        Column("samples", INT, "values they were fitted on"),
+        Column("low_share", REAL, "share of the windows at that time that is LOW"),
+        Column("med_share", REAL, "share of the windows that is MED"),
+        Column("high_share", REAL, "share of the windows that is HIGH"),
+        Column("degenerate", FLAG, "the levels say nothing: fewer than two hold 1 % of the windows"),
+        Column("version", TEXT, "hash of the platform's thresholds"),
+    ),
+)
+BASKETS = Table(
+    "baskets",
+    "One LOW, MED or HIGH per group and window; a group without data in a window has no item.",
+    ("run_key", "host", "window", "metric_group"),
+    (
+        RUN_KEY,
+        HOST,
+        WINDOW,
+        METRIC_GROUP,
+        START_TS,
+        Column("value", REAL, "value of the window"),
+        Column("level", TEXT, "LOW, MED or HIGH"),
+        Column("item", TEXT, "GROUP_LEVEL"),
+    ),
+)
