@@ -13,16 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from infrascope_core.models import baseline_of, fit_baselines
 from rich.console import Console
 
 from benchmarks.features import Context
 from benchmarks.pipeline import Claim, best
 from infrascope_core.anomalies.features import window_features
-from infrascope_core.studies.latency import PAPER
-from infrascope_core.models import baseline_of, fit_baselines
-from infrascope_core.store.folder import Pipeline
-from infrascope_core.settings import Settings
+from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.studies.latency import PAPER
 
 RUNS, WINDOWS, METRICS = 60, 600, 400
 BATCH = 1000
@@ -32,14 +33,14 @@ REVEALS = ("zscore", "mahalanobis", "isolation_forest")
 def claims(console: Console) -> Iterator[Claim]:
     """Fill a lake with a workload's features, fit it in a process of its own, and score with what was fitted."""
     with tempfile.TemporaryDirectory() as folder:
-        pipeline = Pipeline(Path(folder), Settings())
+        folder = DataFolder(Path(folder), Settings())
         for number in range(RUNS):
-            _put_run(pipeline, number)
+            _put_run(folder, number)
         code = (
             "import json, resource, sys, time; from pathlib import Path; "
-            "from infrascope_core.models import fit_baselines; from infrascope_core.pipeline import Pipeline; "
+            "from infrascope_core.models import fit_baselines; from infrascope_core.pipeline import DataFolder; "
             "from infrascope_core.settings import Settings; start = time.perf_counter(); "
-            "fitted = fit_baselines(Pipeline(Path(sys.argv[1]), Settings())); "
+            "fitted = fit_baselines(DataFolder(Path(sys.argv[1]), Settings())); "
             "print(json.dumps([time.perf_counter() - start, int(fitted['windows'][0]), "
             "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))"
         )
@@ -49,11 +50,11 @@ def claims(console: Console) -> Iterator[Claim]:
             f"fit of {RUNS} runs × {WINDOWS} windows × {METRICS} metrics: {seconds:.0f} s on {windows} of them"
         )
         yield Claim(f"peak memory of a fit, {RUNS} runs × {WINDOWS} windows × {METRICS} metrics", gib, 3.0, "GiB")
-        fit_baselines(pipeline)
+        fit_baselines(folder)
         key = _key(0)
-        baseline = baseline_of(pipeline, key)
+        baseline = baseline_of(folder, key)
         assert baseline is not None
-        features = window_features(_telemetry(RUNS, BATCH), pipeline.settings.features)
+        features = window_features(_telemetry(RUNS, BATCH), folder.settings.features)
         for batch, limit_ms in ((1, 5.0), (BATCH, 0.2)):
             own = features.filter(pl.col("window") < batch)
             judged = baseline.judge(own)
@@ -89,7 +90,7 @@ def _telemetry(seed: int, windows: int) -> pl.DataFrame:
     ).hstack(pl.DataFrame({f"Turbostat:m{i:03d}[-]": values[:, i] for i in range(METRICS)}))
 
 
-def _put_run(pipeline: Pipeline, number: int) -> None:
+def _put_run(folder: DataFolder, number: int) -> None:
     row = dict.fromkeys(RUN_FILES.schema.names()) | {
         "run_key": _key(number),
         "platform": "cpu",
@@ -100,6 +101,6 @@ def _put_run(pipeline: Pipeline, number: int) -> None:
         "labelled": False,
         "status": "accepted",
     }
-    pipeline.lake.write(pl.DataFrame([row], schema=RUN_FILES.schema), "run_files", _key(number))
-    features = window_features(_telemetry(number, WINDOWS), pipeline.settings.features)
-    pipeline.lake.write(features, "window_features", _key(number))
+    folder.lake.write(pl.DataFrame([row], schema=RUN_FILES.schema), RUN_FILES, _key(number))
+    features = window_features(_telemetry(number, WINDOWS), folder.settings.features)
+    folder.lake.write(features, WINDOW_FEATURES, _key(number))

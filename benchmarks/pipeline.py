@@ -11,12 +11,13 @@ from pathlib import Path
 import pandas as pd
 import polars as pl
 import pyarrow.csv
+from infrascope_core.models import fit_metric_catalog, fit_thresholds
+from infrascope_core.steps import make
 from rich.console import Console
 
-from infrascope_core.models import fit_metric_catalog, fit_thresholds
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
-from infrascope_core.steps import make
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.symbols.tables import CURATED_METRICS, THRESHOLDS
 from tests.generated import GPU_HOST, frame, gpu_columns, write
 
 SAMPLES = 16_000
@@ -63,20 +64,20 @@ def claims(console: Console) -> Iterator[Claim]:
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "runs", f"{NAME}.txt"), frame(gpu_columns(), SAMPLES))
         console.print(f"run file: {SAMPLES:,} × {len(gpu_columns())}, {path.stat().st_size / 1e6:.0f} MB")
-        pipeline = Pipeline(Path(folder, "data"), Settings(), (path.parent,))
-        pipeline.ingest(NAME, [path])
-        make(pipeline, "quality_metrics", NAME)
-        fit_metric_catalog(pipeline)
+        folder = DataFolder(Path(folder, "data"), Settings(), (path.parent,))
+        folder.ingest(NAME, [path])
+        make(folder, "quality_metrics", NAME)
+        fit_metric_catalog(folder)
         for table in ("curated_metrics", "group_windows"):
-            make(pipeline, table, NAME)
-        fit_thresholds(pipeline)
+            make(folder, table, NAME)
+        fit_thresholds(folder)
         times = best(
             ROUNDS,
             pandas=lambda: pd.read_csv(path, sep="\t"),
             polars=lambda: pl.read_csv(path, separator="\t"),
             pyarrow=lambda: pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter="\t")),
-            ingest=lambda: pipeline.ingest(NAME, [path]),
-            **{table: _maker(pipeline, table) for table in AFTER_INGEST},
+            ingest=lambda: folder.ingest(NAME, [path]),
+            **{table: _maker(folder, table) for table in AFTER_INGEST},
         )
         for name, seconds in times.items():
             console.print(f"  {name}: {seconds:.3f} s")
@@ -84,19 +85,19 @@ def claims(console: Console) -> Iterator[Claim]:
         yield Claim("ingest / fastest plain parse", times["ingest"] / plain, 2.5, "×")
         after = sum(times[table] for table in AFTER_INGEST)
         yield Claim("everything per run after ingest, up to baskets / ingest", after / times["ingest"], 0.5, "×")
-        loop = _pandas_loop(pipeline)
+        loop = _pandas_loop(folder)
         console.print(f"  plain pandas loop over windows and groups: {loop:.3f} s")
         ours = times["group_windows"] + times["baskets"]
         yield Claim("windows and baskets, speed over the plain pandas loop", loop / ours, 50, "×", at_least=True)
 
 
-def _maker(pipeline: Pipeline, table: str) -> Callable[[], object]:
-    return lambda: make(pipeline, table, NAME)
+def _maker(folder: DataFolder, table: str) -> Callable[[], object]:
+    return lambda: make(folder, table, NAME)
 
 
-def _pandas_loop(pipeline: Pipeline) -> float:
+def _pandas_loop(folder: DataFolder) -> float:
     """For each window and group: the median over samples, then over columns, then a level; no file is read."""
-    curated = pipeline.lake.read("curated_metrics", NAME)
+    curated = folder.lake.read(CURATED_METRICS, NAME)
     wide = curated.pivot("metric", index="sample", values="value", aggregate_function="first").to_pandas()
     groups = {
         name: part["metric"].unique(maintain_order=True).to_list()
@@ -104,9 +105,9 @@ def _pandas_loop(pipeline: Pipeline) -> float:
     }
     bounds = {
         group: (low, high)
-        for group, low, high in pipeline.lake.read("thresholds").select("metric_group", "low", "high").iter_rows()
+        for group, low, high in folder.lake.read(THRESHOLDS).select("metric_group", "low", "high").iter_rows()
     }
-    size = pipeline.settings.windows.samples
+    size = folder.settings.windows.samples
     start = time.perf_counter()
     baskets = []
     for window in range(len(wide) // size):

@@ -10,7 +10,7 @@ on; that there are other runs than at its last visit only means that it is to be
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
@@ -93,9 +93,13 @@ class Graph:
         """The product that makes a table."""
         return self.by_table[table if isinstance(table, str) else table.name]
 
-    def routine(self) -> Iterator[Product]:
-        """What a refresh makes after run files were read, in order: all but studies."""
-        return (p for p in self.order if p.scope not in (Scope.ARRIVING, Scope.STUDIED))
+    def upstream(self, table: Table | str) -> list[Product]:
+        """A table's product and all that it is made from, in order."""
+        wanted = {self.product(table).name}
+        for product in reversed(self.order):
+            if product.name in wanted:
+                wanted |= {self.product(source).name for source in product.reads}
+        return [product for product in self.order if product.name in wanted]
 
     # --- currency ---
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.patterns import mining
-from infrascope_core import models
-from infrascope_core.store.folder import Pipeline
+from infrascope_core.pipeline import GRAPH
+from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.run_files.runs import accepted
 from infrascope_core.settings import Settings
-from infrascope_core.steps import STEPS, make
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Scope
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "sample"
@@ -16,31 +17,26 @@ SAMPLE = ROOT / "data" / "sample"
 
 @pytest.fixture(scope="session")
 def make_all():
-    """Run the whole pipeline, or all until a table, as plain calls, without an orchestrator."""
+    """Make every product of the flow, or all that a table takes, whether or not it is current."""
 
-    def run(data: Path, *sources: Path, settings: Settings | None = None, until: str = "") -> Pipeline:
-        pipeline = Pipeline(data, settings or Settings(), sources)
-        pipeline.review_rejections()
-        for key in pipeline.offers():
-            pipeline.ingest(key, pipeline.find()[key])
-        keys = pipeline.accepted()["run_key"].to_list()
-        fits = {
-            "quality_metrics": models.fit_metric_catalog,
-            "group_windows": models.fit_thresholds,
-            "window_features": models.fit_baselines,
-        }
-        for table in STEPS:
-            for key in keys:
-                make(pipeline, table, key)
-            if table in fits:
-                fits[table](pipeline)
-            if table == until:
-                return pipeline
-        mining.mine_itemsets(pipeline)
-        mining.mine_rules(pipeline)
-        return pipeline
+    def run(data: Path, *sources: Path, settings: Settings | None = None, until: str = "") -> DataFolder:
+        folder = DataFolder(data, settings or Settings(), sources)
+        for product in GRAPH.upstream(until) if until else GRAPH.order:
+            if product.scope is Scope.STUDIED:
+                continue
+            if not product.scope.per_run:
+                GRAPH.make_pooled(folder, product.name)
+            for key in _keys(folder, product.scope):
+                GRAPH.make(folder, product.name, key)
+        return folder
 
     return run
+
+
+def _keys(folder: DataFolder, scope: Scope) -> list[str]:
+    if scope is Scope.ARRIVING:
+        return Inbox.of(folder).keys
+    return list(accepted(folder)["run_key"]) if scope is Scope.PER_RUN else []
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,14 +8,15 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from infrascope_core.patterns import mining
-from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unjudged, unpooled
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.settings import Settings
+from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unjudged, unpooled
+from infrascope_core.patterns import mining
+from infrascope_core.pipeline import TABLES
 from infrascope_core.reports.summary import summarize, worst_episodes
 from infrascope_core.reports.tables import ANOMALY_EPISODES
-from infrascope_core.pipeline import TABLES
+from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.symbols.tables import BASKETS
 
 START = datetime(2025, 5, 7)
 SMALL = Settings(detectors=DetectorSettings(min_windows=3))
@@ -25,7 +26,7 @@ class House:
     """A data folder whose lake is filled by hand; what a row leaves out is missing."""
 
     def __init__(self, data):
-        self.pipeline = Pipeline(data, SMALL)
+        self.pipeline = DataFolder(data, SMALL)
 
     def put(self, table: str, run: str | None, *rows: dict) -> None:
         schema = TABLES[table].schema
@@ -219,8 +220,8 @@ def test_itemsets_are_stale_once_the_baskets_change(house):
     mined(house)
     stale = pl.col("table") == "frequent_itemsets"
     assert unpooled(house.pipeline).filter(stale).height == 0
-    frame = house.pipeline.lake.read("baskets", "r1")
-    house.pipeline.lake.write(frame, "baskets", "r1", "made from something else")
+    frame = house.pipeline.lake.read(BASKETS, "r1")
+    house.pipeline.lake.write(frame, BASKETS, "r1", "made from something else")
     assert unpooled(house.pipeline).filter(stale).height == 1
 
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from infrascope_core import recipes
+from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.errors import RecipeError, SettingsError
 from infrascope_core.recipes import Recipe, load_recipe
-from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.settings import Settings, load_settings
 from infrascope_core.symbols.settings import WindowSettings
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_dagster.definitions import build_defs
 from infrascope_dagster.in_process import ASSETS
 from infrascope_dagster.partitions import RUN_FILES, range_tags
@@ -22,7 +23,7 @@ class Location:
         self.instance = instance
 
     @property
-    def pipeline(self):
+    def folder(self):
         return self.resource.pipeline()
 
     def materialize(self, *assets: str, keys: list[str] = (), **config: object):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
+from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES
 from infrascope_dagster.defs.runs.sensor import run_file_sensor
 from infrascope_dagster.partitions import RUN_FILES
 from tests.runs import write_run
@@ -107,7 +108,7 @@ def test_a_bad_file_is_asked_for_once_and_again_when_it_changes(clock):
     history = clock.settle()
     assert sum(bad.stem in tick.get("telemetry", ()) for tick in history) == 1
     assert bad.stem not in clock.location.materialized("anomaly_reasons")
-    assert clock.location.pipeline.rejected_files()["run_key"].to_list() == [bad.stem]
+    assert clock.location.folder.lake.read(REJECTED_FILES)["run_key"].to_list() == [bad.stem]
     write_run(clock.location.runs, 2)
     assert clock.sense() == [bad.stem]
     clock.settle()
@@ -124,7 +125,7 @@ def test_a_changed_file_is_made_again_and_no_other(clock):
     asked = {key for tick in history for keys in tick.values() if keys is not True for key in keys}
     assert asked == {second.stem}
     assert first.stem not in asked
-    assert clock.location.pipeline.run_file(second.stem)["samples"] == 500
+    assert clock.location.run_file(folder, second.stem)["samples"] == 500
 
 
 def test_a_model_that_did_not_change_moves_nothing_and_a_refit_moves_all(clock):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
+from infrascope_core.quality.tables import QUALITY_METRICS
+from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES
 from infrascope_dagster.partitions import RUN_FILES
 from tests.runs import SPOIL, write_run
 
@@ -53,11 +55,11 @@ def test_one_of_three_is_bad(location):
     assert location.materialized("baskets") == {keys[0], keys[2]}
 
     assert location.materialize("rejected_files").success
-    assert location.pipeline.rejected_files()["run_key"].to_list() == [keys[1]]
+    assert location.folder.lake.read(REJECTED_FILES)["run_key"].to_list() == [keys[1]]
     write_run(location.runs, 2)
     assert location.materialize(*INGEST, keys=[keys[1]]).success
     assert failed(location) == []
-    assert location.pipeline.rejected_files().is_empty()
+    assert location.folder.lake.read(REJECTED_FILES).is_empty()
 
 
 def test_a_batch_is_one_step_and_reports_each_key(location):
@@ -76,7 +78,7 @@ def test_a_batch_is_one_step_and_reports_each_key(location):
 def test_a_current_product_is_kept(location):
     key = write_run(location.runs, 1).stem
     location.materialize(*INGEST, keys=[key])
-    path = location.pipeline.lake.path("quality_metrics", key)
+    path = location.folder.lake.path(QUALITY_METRICS, key)
     stamps = set()
     for kept in (0, 1):
         assert location.materialize("quality_metrics", keys=[key]).success
@@ -94,7 +96,7 @@ def test_a_second_file_of_one_name_and_a_file_of_no_known_name(location):
     assert location.materialize(*INGEST, keys=keys).success
     assert location.materialize("rejected_files").success
     assert location.materialized("telemetry") == set(keys)
-    reasons = dict(location.pipeline.rejected_files().select("path", "reason").iter_rows())
+    reasons = dict(location.folder.lake.read(REJECTED_FILES).select("path", "reason").iter_rows())
     assert set(reasons) == {str(second), str(location.runs / "notes.txt")}
     assert "duplicate run key" in reasons[str(second)]
     assert "unknown file name" in reasons[str(location.runs / "notes.txt")]

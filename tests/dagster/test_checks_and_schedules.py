@@ -9,8 +9,10 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
-
 from infrascope_core.patterns.mining import is_mined
+
+from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from infrascope_dagster.defs.fleet import checks as fleet
 from infrascope_dagster.defs.fleet.schedules import fill_missing, refit_and_remine
 from infrascope_dagster.defs.runs import checks as runs
@@ -31,7 +33,7 @@ def healthy(tmp_path_factory):
         location = Location(folder, instance)
         for second in (1, 2, 3):
             write_run(location.runs, second, samples=600)
-        bring_up_to_date(location.pipeline, False, lambda *_: None, instance)
+        bring_up_to_date(location.folder, False, lambda *_: None, instance)
         yield location
 
 
@@ -73,18 +75,18 @@ def test_rejected_and_failed(filled):
 
 
 def test_missing_baskets(filled):
-    key = filled.pipeline.accepted()["run_key"][0]
+    key = filled.accepted(folder)["run_key"][0]
     lake = filled.pipeline.lake
-    lake.write(lake.read("baskets", key).head(5), "baskets", key)
+    lake.write(lake.read(BASKETS, key).head(5), BASKETS, key)
     assert not outcome(runs.baskets_complete, filled)
     assert not outcome(fleet.pooled_tables_complete, filled)
 
 
 def test_degenerate_and_drifted_levels(filled):
     lake = filled.pipeline.lake
-    fitted = lake.read("thresholds")
+    fitted = lake.read(THRESHOLDS)
     cpu = pl.col("metric_group") == "CPU_busy"
-    made_from = lake.made_from("thresholds")
+    made_from = lake.made_from(THRESHOLDS)
     lake.write(
         fitted.with_columns(
             degenerate=cpu,
@@ -119,9 +121,9 @@ def test_the_daily_schedule(filled):
 
 def test_the_refit_job(filled):
     write_run(filled.runs, 8, samples=600, burst=(0, 300))
-    before = filled.pipeline.lake.read("thresholds")
+    before = filled.pipeline.lake.read(THRESHOLDS)
     job = filled.defs.get_job_def(refit_and_remine.name)
     assert job.execute_in_process(instance=filled.instance).success
-    after = filled.pipeline.lake.read("thresholds")
+    after = filled.pipeline.lake.read(THRESHOLDS)
     assert after["samples"][0] > before["samples"][0]
     assert is_mined(filled.pipeline)

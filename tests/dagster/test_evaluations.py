@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 
 from infrascope_core.anomalies.detectors import DETECTORS
-from infrascope_core.studies.settings import LatencySettings
 from infrascope_core.settings import Settings
+from infrascope_core.studies.settings import LatencySettings
 from infrascope_dagster import resources
 from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS
 from infrascope_dagster.in_process import bring_up_to_date
@@ -25,7 +25,7 @@ def filled(location):
     """Three runs of one job, on three hosts."""
     for second in range(1, 4):
         write_run(location.runs, second, host=f"h{second}")
-    bring_up_to_date(location.pipeline, False, lambda *_: None, location.instance)
+    bring_up_to_date(location.folder, False, lambda *_: None, location.instance)
     return location
 
 

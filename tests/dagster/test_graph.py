@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from infrascope_core.pipeline import TABLES
+from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_dagster.definitions import build_defs
 from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS
 from infrascope_dagster.in_process import ASSETS, bring_up_to_date
@@ -95,7 +96,7 @@ def test_the_whole_graph_through_dagster(location):
     keys = [write_run(location.runs, s, samples=600, burst=(300, 380) if s == 2 else None).stem for s in range(1, 5)]
     keys.append(write_run(location.runs, 5, host="h2").stem)
     told = []
-    bring_up_to_date(location.pipeline, False, lambda *said: told.append(said), location.instance)
+    bring_up_to_date(location.folder, False, lambda *said: told.append(said), location.instance)
     on_demand = {asset.key.to_user_string() for asset in EVALUATIONS}
     assert location.materialize(*on_demand).success
     for name in set(TABLES) - on_demand:
@@ -104,7 +105,7 @@ def test_the_whole_graph_through_dagster(location):
     for name in set(TABLES):
         event = location.instance.get_latest_materialization_event(dg.AssetKey(name))
         assert len(event.asset_materialization.metadata) <= 10
-    with duckdb.connect(str(location.pipeline.warehouse), read_only=True) as con:
+    with duckdb.connect(str(location.folder.warehouse), read_only=True) as con:
         rows = {name: con.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES}
     empty = {name for name, n in rows.items() if not n}
     assert empty == {"rejected_files", "faults"}
@@ -112,12 +113,12 @@ def test_the_whole_graph_through_dagster(location):
 
 def test_a_warehouse_that_somebody_has_open_stops_nobody(location):
     write_run(location.runs, 1)
-    bring_up_to_date(location.pipeline, False, lambda *_: None)
-    with duckdb.connect(str(location.pipeline.warehouse)) as con:  # open for writing, the worst case
+    bring_up_to_date(location.folder, False, lambda *_: None)
+    with duckdb.connect(str(location.folder.warehouse)) as con:  # open for writing, the worst case
         write_run(location.runs, 2)
-        bring_up_to_date(location.pipeline, False, lambda *_: None)
+        bring_up_to_date(location.folder, False, lambda *_: None)
         assert con.execute("SELECT count(*) FROM run_files").fetchone() == (2,)  # views show the lake
-    with duckdb.connect(str(location.pipeline.warehouse), read_only=True) as con:
+    with duckdb.connect(str(location.folder.warehouse), read_only=True) as con:
         assert con.execute("SELECT count(DISTINCT run_key) FROM baskets").fetchone() == (2,)
 
 

@@ -9,8 +9,12 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES
 from infrascope_core.cli import build_app
-from infrascope_core.store.folder import Pipeline
+from infrascope_core.quality.tables import QUALITY_METRICS
+from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import SPOIL, run_name, write_run
 
@@ -23,7 +27,7 @@ def infrascope(*words: object):
 
 
 def rejected(data: Path) -> dict[str, str]:
-    table = Pipeline(data).rejected_files()
+    table = DataFolder(data).rejected_files()
     return {Path(path).name: reason for path, reason in table.select("path", "reason").iter_rows()}
 
 
@@ -36,10 +40,10 @@ def spoiled(tmp_path_factory) -> dict[str, object]:
     bad = {case: write_run(runs, second) for second, case in enumerate(SPOIL, start=2)}
     for case, path in bad.items():
         SPOIL[case][0](path)
-    told: dict[str, object] = {"good": good, "bad": bad, "pipeline": Pipeline(data)}
+    told: dict[str, object] = {"good": good, "bad": bad, "pipeline": DataFolder(data)}
     told["first"] = infrascope("run", runs, "--data", data)
     told["rejected"] = rejected(data)
-    told["accepted"] = Pipeline(data).accepted()["run_key"].to_list()
+    told["accepted"] = DataFolder(data).accepted()["run_key"].to_list()
     told["kept"] = [path.exists() for path in bad.values()]
     told["strict"] = infrascope("run", runs, "--data", data, "--strict")
     for second, _ in enumerate(SPOIL, start=2):
@@ -61,8 +65,8 @@ def test_the_others_go_on(spoiled):
     assert sorted(spoiled["rejected"]) == sorted(path.name for path in spoiled["bad"].values())
     assert spoiled["accepted"] == sorted(path.stem for path in spoiled["good"])
     for path in spoiled["good"]:
-        assert spoiled["pipeline"].lake.read("baskets", path.stem).height
-        assert spoiled["pipeline"].lake.read("anomaly_scores", path.stem).height
+        assert spoiled["pipeline"].lake.read(BASKETS, path.stem).height
+        assert spoiled["pipeline"].lake.read(ANOMALY_SCORES, path.stem).height
     assert all(spoiled["kept"])
     assert spoiled["strict"].exit_code == 1
 
@@ -71,7 +75,7 @@ def test_the_others_go_on(spoiled):
 def test_a_good_file_heals_it(spoiled, case):
     assert spoiled["healed"].exit_code == 0, spoiled["healed"].output
     assert rejected(spoiled["pipeline"].data) == {}
-    assert spoiled["pipeline"].lake.read("anomaly_scores", spoiled["bad"][case].stem).height
+    assert spoiled["pipeline"].lake.read(ANOMALY_SCORES, spoiled["bad"][case].stem).height
 
 
 def test_unknown_names_and_duplicates(tmp_path):
@@ -85,25 +89,25 @@ def test_unknown_names_and_duplicates(tmp_path):
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 0, result.output
     assert "\x1b[31m" not in result.output
-    table = Pipeline(data).rejected_files()
+    table = DataFolder(data).rejected_files()
     reasons = dict(table.select("path", "reason").iter_rows())
     assert set(reasons) == {str(runs / "b" / first.name), str(runs / "[red]notes\x1b[31m.txt")}
     assert f"duplicate run key: {first}" in reasons[str(runs / "b" / first.name)]
     # the one that came first keeps the key, also when another sorts before it later
     write_run(runs / "0", 1, samples=200)
     infrascope("run", runs, "--data", data)
-    assert Pipeline(data).accepted()["samples"].to_list() == [400]
+    assert DataFolder(data).accepted()["samples"].to_list() == [400]
 
 
 def test_a_bad_replacement_takes_the_products_along(tmp_path):
     runs, data = tmp_path / "runs", tmp_path / "data"
     path, _ = write_run(runs, 1), write_run(runs, 2)
     infrascope("run", runs, "--data", data)
-    assert Pipeline(data).lake.has("baskets", path.stem)
+    assert DataFolder(data).lake.has(BASKETS, path.stem)
     path.write_text("nothing")
     infrascope("run", runs, "--data", data)
-    assert not Pipeline(data).lake.has("baskets", path.stem)
-    assert Pipeline(data).lake.read("run_files", path.stem)["status"].to_list() == ["rejected"]
+    assert not DataFolder(data).lake.has(BASKETS, path.stem)
+    assert DataFolder(data).lake.read(RUN_FILES, path.stem)["status"].to_list() == ["rejected"]
 
 
 def test_strange_but_valid_files(tmp_path):
@@ -121,13 +125,13 @@ def test_strange_but_valid_files(tmp_path):
     path.write_text("\n".join([head, *("\t".join(row) for row in rows)]) + "\n")
     result = infrascope("run", runs, "--data", data, "--strict")
     assert result.exit_code == 0, result.output
-    quality = Pipeline(data).lake.read("quality_metrics", path.stem)
+    quality = DataFolder(data).lake.read(QUALITY_METRICS, path.stem)
     facts = {row["metric"]: row for row in quality.iter_rows(named=True)}
     assert facts["Weird:thing[?]"]["infinite"] == 190
     assert facts["Weird:thing[?]"]["missing"] == 95
     # 20 rows were cut out, and the repeated time left a hole of one behind it
     assert (facts["interval[s]"]["zeros"], facts["interval[s]"]["missing"]) == (1, 21)
-    short = Pipeline(data).lake.read("group_windows", run_name(2).removesuffix(".txt"))
+    short = DataFolder(data).lake.read(GROUP_WINDOWS, run_name(2).removesuffix(".txt"))
     assert short.height == 0
 
 
@@ -143,7 +147,7 @@ def test_a_gzipped_bad_file_and_a_labels_file_that_is_none(tmp_path):
     reasons = rejected(data)
     assert "gzip data ends early" in reasons[f"{packed.name}.gz"]
     assert "expected the header start,end,fault,subsystem,metrics" in reasons[good.stem + ".faults.csv"]
-    assert Pipeline(data).accepted().height == 1
+    assert DataFolder(data).accepted().height == 1
 
 
 def test_nothing_to_use(tmp_path):
@@ -166,23 +170,23 @@ def test_a_second_call_does_only_what_is_new(tmp_path):
     for second in range(1, 4):
         write_run(runs, second, burst=(200, 280) if second == 2 else None)
     infrascope("run", runs, "--data", data)
-    pipeline = Pipeline(data)
+    folder = DataFolder(data)
     before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in (data / "lake").rglob("*.parquet")}
-    models = {t: pipeline.lake.read(t) for t in ("metric_catalog", "thresholds", "baselines")}
+    models = {t: folder.lake.read(t) for t in ("metric_catalog", "thresholds", "baselines")}
     write_run(runs, 9)
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 0, result.output
     after = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in (data / "lake").rglob("*.parquet")}
     per_run = [p for p in before if p.parent != data / "lake"]
     assert all(after[p] == before[p] for p in per_run)
-    assert all(pipeline.lake.read(t).equals(models[t]) for t in models)
+    assert all(folder.lake.read(t).equals(models[t]) for t in models)
     new = {p.parent.name for p in set(after) - set(before)}
     assert new == {"run_files", "telemetry", "faults", "quality_metrics", "curated_metrics", "group_windows",
                    "baskets", "window_features", "anomaly_scores", "anomaly_reasons", "anomaly_episodes",
                    "anomaly_report"}  # fmt: skip
     infrascope("run", runs, "--data", data, "--refit")
-    assert not pipeline.lake.read("baselines").equals(models["baselines"])
-    assert pipeline.lake.read("baselines")["runs"].to_list() == [4]
+    assert not folder.lake.read(BASELINES).equals(models["baselines"])
+    assert folder.lake.read(BASELINES)["runs"].to_list() == [4]
 
 
 def test_the_burst_is_found(tmp_path):
@@ -196,6 +200,6 @@ def test_the_burst_is_found(tmp_path):
     assert "known fault: hog" in result.output
     from infrascope_core.reports.summary import summarize
 
-    worst = summarize(Pipeline(data)).episodes.row(0, named=True)
+    worst = summarize(DataFolder(data)).episodes.row(0, named=True)
     assert (worst["run_key"], worst["subsystem"], worst["fault"]) == (run_name(2)[:-4], "CPU", "hog")
-    assert isinstance(summarize(Pipeline(data)).rules, pl.DataFrame)
+    assert isinstance(summarize(DataFolder(data)).rules, pl.DataFrame)

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.cli import build_app
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.run_files.reader import read_run_file
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
@@ -70,11 +72,11 @@ def test_folders_with_odd_names(tmp_path):
     path.with_name(path.stem + ".faults.csv").write_text("start,end,fault,subsystem,metrics\n")
     result = infrascope("run", folder / "runs", "--data", folder / "data", "--strict")
     assert result.exit_code == 0, result.output
-    pipeline = Pipeline(folder / "data")
-    assert pipeline.lake.read("baskets", path.stem).height
+    folder = DataFolder(folder / "data")
+    assert folder.lake.read(BASKETS, path.stem).height
     import duckdb
 
-    with duckdb.connect(str(pipeline.warehouse), read_only=True) as con:
+    with duckdb.connect(str(folder.warehouse), read_only=True) as con:
         assert con.execute("SELECT count(*) FROM baskets").fetchone()[0] > 0
 
 
@@ -84,9 +86,9 @@ def test_settings_change_the_windows(tmp_path):
     settings.write_text("windows: {samples: 20}\nfeatures: {samples: 50, stride: 25}\n")
     result = infrascope("run", tmp_path / "runs", "--data", tmp_path / "data", "--settings", settings)
     assert result.exit_code == 0, result.output
-    lake = Pipeline(tmp_path / "data").lake
-    assert lake.read("group_windows", path.stem)["window"].max() == 19
-    assert lake.read("window_features", path.stem)["window"].max() == 14
+    lake = DataFolder(tmp_path / "data").lake
+    assert lake.read(GROUP_WINDOWS, path.stem)["window"].max() == 19
+    assert lake.read(WINDOW_FEATURES, path.stem)["window"].max() == 14
     settings.write_text("windows: {samples: none}\n")
     result = infrascope("run", tmp_path / "runs", "--data", tmp_path / "data", "--settings", settings)
     assert result.exit_code == 1

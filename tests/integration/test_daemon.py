@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.store.folder import Pipeline
+from infrascope_core.anomalies.tables import ANOMALY_REASONS
+from infrascope_core.run_files.tables import REJECTED_FILES
+from infrascope_core.store.folder import DataFolder
 from tests.runs import write_run
 
 ROOT = Path(__file__).parents[2]
@@ -61,13 +63,13 @@ def wait_for(what, seconds: float) -> None:
 
 def test_dropped_files_arrive_with_no_click(daemon):
     folder, port = daemon
-    lake = Pipeline(folder / "data").lake
+    lake = DataFolder(folder / "data").lake
     keys = [write_run(folder / "runs", second).stem for second in (1, 2)]
     bad = write_run(folder / "runs", 3)
     bad.write_text("nothing")
-    wait_for(lambda: all(lake.has("anomaly_reasons", key) for key in keys), 900)
-    wait_for(lambda: lake.keys("rejected_files"), 120)
-    assert not lake.has("anomaly_reasons", bad.stem)
+    wait_for(lambda: all(lake.has(ANOMALY_REASONS, key) for key in keys), 900)
+    wait_for(lambda: lake.keys(REJECTED_FILES), 120)
+    assert not lake.has(ANOMALY_REASONS, bad.stem)
 
     with socket.create_connection(("127.0.0.1", port), timeout=5):
         pass
@@ -76,5 +78,5 @@ def test_dropped_files_arrive_with_no_click(daemon):
 
     models = {name: lake.read(name) for name in ("metric_catalog", "thresholds", "baselines")}
     late = [write_run(folder / "runs", 3).stem, write_run(folder / "runs", 4).stem]
-    wait_for(lambda: all(lake.has("anomaly_reasons", key) for key in late), 900)
+    wait_for(lambda: all(lake.has(ANOMALY_REASONS, key) for key in late), 900)
     assert all(lake.read(name).equals(models[name]) for name in models)

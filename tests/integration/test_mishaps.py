@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from infrascope_core.run_files import ingestion
 from infrascope_core.cli import build_app
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.store.lake import Lake
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.reports.summary import summarize
+from infrascope_core.run_files import ingestion
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import Lake
+from infrascope_core.symbols.tables import BASKETS
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.core.conftest import SAMPLE
 from tests.runs import write_run
@@ -105,11 +107,11 @@ def test_the_same_name_in_another_folder_is_rejected_though_it_comes_in_another_
     infrascope("run", tmp_path / "a", "--data", data)
     result = infrascope("run", tmp_path / "b", "--data", data, "--strict")
     assert result.exit_code == 1
-    assert "duplicate run key" in Pipeline(data).rejected_files()["reason"][0]
-    assert Pipeline(data).run_file(first.stem)["samples"] == 400
+    assert "duplicate run key" in DataFolder(data).rejected_files()["reason"][0]
+    assert DataFolder(data).run_file(first.stem)["samples"] == 400
     first.unlink()  # now the name is free
     assert infrascope("run", tmp_path / "b", "--data", data, "--strict").exit_code == 0
-    assert Pipeline(data).run_file(other.stem)["samples"] == 150
+    assert DataFolder(data).run_file(other.stem)["samples"] == 150
 
 
 def test_the_exit_status_is_about_this_call(tmp_path):
@@ -160,17 +162,17 @@ def test_summary_speaks_of_the_windows_that_were_used(tmp_path):
     again = infrascope("summary", "--data", tmp_path / "data")
     assert again.output.strip() in result.output
     with pytest.raises(InfraScopeError, match="holds no lake"):
-        Pipeline.as_last_run(tmp_path / "empty")
+        DataFolder.as_last_filled(tmp_path / "empty")
 
 
 _FILL = """
 import sys
 from pathlib import Path
-from infrascope_core.pipeline import Pipeline
+from infrascope_core.pipeline import DataFolder
 from infrascope_core.settings import Settings
 from infrascope_dagster import in_process
 in_process.INGEST_BATCH = in_process.PRODUCT_BATCH = int(sys.argv[3])
-in_process.bring_up_to_date(Pipeline(Path(sys.argv[1]), Settings(), (Path(sys.argv[2]),)), False, lambda *_: None)
+in_process.bring_up_to_date(DataFolder(Path(sys.argv[1]), Settings(), (Path(sys.argv[2]),)), False, lambda *_: None)
 """
 
 
@@ -198,15 +200,15 @@ def test_the_same_bytes_whatever_the_threads_and_batches(tmp_path):
 
 @pytest.mark.skipif(not list(SAMPLE.glob("*.txt.gz")), reason="no sample runs are recorded here")
 def test_the_samples_worst_episodes_name_injected_disturbances(tmp_path):
-    pipeline = Pipeline(tmp_path, sources=(SAMPLE,))
-    bring_up_to_date(pipeline, False, lambda *_: None)
-    summary = summarize(pipeline)
+    folder = DataFolder(tmp_path, sources=(SAMPLE,))
+    bring_up_to_date(folder, False, lambda *_: None)
+    summary = summarize(folder)
     named = summary.episodes.filter(fault="sync_writes", subsystem="Storage").height
     named += summary.episodes.filter(fault="memory_growth", subsystem="Memory").height
     assert named >= 2
     assert summary.episodes.filter(fault="sync_writes", subsystem="Storage").height
     assert summary.episodes.filter(fault="memory_growth", subsystem="Memory").height
-    groups = pipeline.lake.read("baskets", pipeline.accepted()["run_key"][0])["metric_group"].n_unique()
+    groups = folder.lake.read(BASKETS, accepted(folder)["run_key"][0])["metric_group"].n_unique()
     assert groups >= 7
     assert not summary.rejected.height
     assert summary.rules.height

@@ -1,4 +1,4 @@
-"""Runs that are hard to judge, through the whole pipeline: each gets a verdict, or one sentence that says why not."""
+"""Runs that are hard to judge, through the whole folder: each gets a verdict, or one sentence that says why not."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.steps import report_files
+
+from infrascope_core.store.folder import DataFolder
 from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
@@ -28,10 +28,10 @@ def replace_column(path: Path, name: str, value) -> None:
 def reports(tmp_path_factory) -> dict[str, dict]:
     """Reports by case: three healthy runs fit a baseline first, the others come after it."""
     folder = tmp_path_factory.mktemp("reports")
-    pipeline = Pipeline(folder / "data", sources=(folder / "runs",))
+    folder = DataFolder(folder / "data", sources=(folder / "runs",))
     for second in (1, 2, 3):
         write_run(folder / "runs", second)
-    bring_up_to_date(pipeline, False, lambda *_: None)
+    bring_up_to_date(folder, False, lambda *_: None)
     cases = {
         "one window": write_run(folder / "runs", 11, samples=30),
         "too short": write_run(folder / "runs", 12, samples=12),
@@ -47,8 +47,8 @@ def reports(tmp_path_factory) -> dict[str, dict]:
     replace_column(cases["infinite column"], "Storage_diff", lambda row, cell: "inf")
     for name in ("AverageCPU", "Memory", "Storage_diff", "NetworkInterStat_diff", "Interrupts_diff"):
         replace_column(cases["all excluded"], name, lambda row, cell: "")
-    bring_up_to_date(pipeline, False, lambda *_: None)
-    return {name: json.loads(report_files(pipeline, path.stem)[1].read_text()) for name, path in cases.items()}
+    bring_up_to_date(folder, False, lambda *_: None)
+    return {name: json.loads(report_files(folder, path.stem)[1].read_text()) for name, path in cases.items()}
 
 
 @pytest.mark.parametrize(

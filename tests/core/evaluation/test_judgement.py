@@ -11,16 +11,17 @@ import numpy as np
 import polars as pl
 import pytest
 
+from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.evaluation.data_set import DataSet, evaluate
 from infrascope_core.evaluation.judged_run import ANY_FAULT
 from infrascope_core.evaluation.judgement import METHODS, compare, judge
 from infrascope_core.evaluation.split import find_labelled, split_healthy
-from infrascope_core.store.folder import Pipeline
-from infrascope_core.settings import Settings
+from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.reports.tables import ANOMALY_EPISODES
-from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
-from infrascope_core.run_files.tables import FAULTS, RUN_FILES
+from infrascope_core.run_files.tables import FAULTS, RUN_FILES, TELEMETRY
+from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
 
 START = datetime(2026, 11, 1, 10, 0, 0)
 SAMPLES = 60
@@ -40,7 +41,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.runs = path / "runs"
         self.runs.mkdir(parents=True)
-        self.pipeline = Pipeline(path / "data", SETTINGS, (self.runs,))
+        self.pipeline = DataFolder(path / "data", SETTINGS, (self.runs,))
         self.lake = self.pipeline.lake
 
     def add(self, minute: int, faults: list[tuple], version: str = "fitted", platform: str = "cpu") -> str:
@@ -49,16 +50,16 @@ class Folder:
         lines = "".join(f"{at(a)}.000,{at(b)}.000,{name},{s},{';'.join(m)}\n" for a, b, name, s, m in faults)
         (self.runs / f"{key}.faults.csv").write_text("start,end,fault,subsystem,metrics\n" + lines)
         rows = [(key, at(a), at(b), name, subsystem, list(m)) for a, b, name, subsystem, m in faults]
-        self.lake.write(pl.DataFrame(rows, schema=FAULTS.schema, orient="row"), "faults", key)
+        self.lake.write(pl.DataFrame(rows, schema=FAULTS.schema, orient="row"), FAULTS, key)
         run = dict.fromkeys(RUN_FILES.schema.names()) | {
             "run_key": key, "platform": platform, "phase": "train", "workload": "MLP__Task__Digits",
             "samples": SAMPLES, "interval_s": 1.0, "status": "accepted",
         }  # fmt: skip
-        self.lake.write(pl.DataFrame([run], schema=RUN_FILES.schema), "run_files", key)
+        self.lake.write(pl.DataFrame([run], schema=RUN_FILES.schema), RUN_FILES, key)
         rng = np.random.default_rng(minute)
         values = {m: rng.normal(50, 1, SAMPLES) for m in METRICS}
         keys = {"run_key": key, "host": "h1", "sample": range(SAMPLES), "ts": [at(i) for i in range(SAMPLES)]}
-        self.lake.write(pl.DataFrame({**keys, **values}), "telemetry", key)
+        self.lake.write(pl.DataFrame({**keys, **values}), TELEMETRY, key)
         windows = SAMPLES // 3
         features = pl.DataFrame(
             {
@@ -71,7 +72,7 @@ class Folder:
             }
         )
         nothing = [pl.lit(None, t).alias(n) for n, t in WINDOW_FEATURES.schema.items() if n not in features.columns]
-        self.lake.write(features.with_columns(nothing), "window_features", key)
+        self.lake.write(features.with_columns(nothing), WINDOW_FEATURES, key)
         self.score(key, {}, version)
         return key
 
@@ -85,7 +86,7 @@ class Folder:
                "anomalous": s > 0, "baseline_version": version}
             for w, s in enumerate(values)
         ]  # fmt: skip
-        self.lake.write(pl.DataFrame(rows, schema=ANOMALY_SCORES.schema), "anomaly_scores", key)
+        self.lake.write(pl.DataFrame(rows, schema=ANOMALY_SCORES.schema), ANOMALY_SCORES, key)
 
     def episodes(self, key: str, *episodes: tuple[float, float, float, str, list[str]]) -> None:
         rows = [
@@ -94,7 +95,7 @@ class Folder:
                "subsystem": subsystem, "metrics": metrics}
             for i, (a, b, s, subsystem, metrics) in enumerate(episodes)
         ]  # fmt: skip
-        self.lake.write(pl.DataFrame(rows, schema=ANOMALY_EPISODES.schema), "anomaly_episodes", key)
+        self.lake.write(pl.DataFrame(rows, schema=ANOMALY_EPISODES.schema), ANOMALY_EPISODES, key)
 
     def compared(self, trusted: frozenset[str] = frozenset({"fitted"})):
         return compare("hand", split_healthy(find_labelled([self.runs])[0]), self.pipeline, trusted)
@@ -187,7 +188,7 @@ def test_a_representative_of_a_culprit_counts_and_so_does_its_chance(folder):
         pl.DataFrame({"platform": ["cpu"], "metric": [METRICS[1]], "represented_by": [METRICS[0]]}),
         "metric_catalog.trial",
     )
-    folder.lake.path("metric_catalog.trial").rename(folder.lake.path("metric_catalog"))
+    folder.lake.path("metric_catalog.trial").rename(folder.lake.path(METRIC_CATALOG))
     folder.episodes(key, (15, 21, 3.0, "Memory", [METRICS[0]]))
     event = folder.compared().events.row(0, named=True)
     assert event["hit_1"] is True
@@ -224,9 +225,9 @@ def test_the_folder_is_filled_with_the_references_first(tmp_path):
     healthy, faulty = folder.add(1, []), folder.add(2, [LEAK])
     seen = []
 
-    def materialize(pipeline, refit, on_product):
+    def materialize(folder, refit, on_product):
         assert not refit
-        seen.append([path.name.removesuffix(".txt") for path in pipeline.sources])
+        seen.append([path.name.removesuffix(".txt") for path in folder.sources])
 
     split = split_healthy(find_labelled([folder.runs])[0])
     judge("hand", split, tmp_path / "new", SETTINGS, materialize)
@@ -253,8 +254,8 @@ def test_runs_without_a_healthy_one_cannot_be_judged(tmp_path):
 def test_rejected_runs_are_told_of_references_included(folder):
     key = folder.add(2, [LEAK])
     for rejected in (key, "train_MLPforTask_Digits_2026-11-01T10-01-00_h1"):
-        row = folder.lake.read("run_files", rejected).with_columns(status=pl.lit("rejected"), reason=pl.lit("empty"))
-        folder.lake.write(row, "run_files", rejected)
+        row = folder.lake.read(RUN_FILES, rejected).with_columns(status=pl.lit("rejected"), reason=pl.lit("empty"))
+        folder.lake.write(row, RUN_FILES, rejected)
     judged = folder.compared()
     assert judged.runs.is_empty()
     assert [said for _, said in judged.problems] == ["is rejected: empty", "is rejected: empty"]
@@ -268,12 +269,12 @@ def test_a_data_set_that_cannot_be_judged_is_told_of_beside_one_that_can(tmp_pat
     folder.score(key, {5: 2.0, 6: 3.0})
     folder.episodes(key, (15, 21, 3.0, "Memory", [METRICS[1]]))
     fitted = dict.fromkeys(BASELINES.schema.names()) | {"platform": "cpu", "version": "fitted"}
-    folder.lake.write(pl.DataFrame([fitted], schema=BASELINES.schema), "baselines")
+    folder.lake.write(pl.DataFrame([fitted], schema=BASELINES.schema), BASELINES)
     (tmp_path / "nothing").mkdir()
     sets = [DataSet(name="good", paths=(folder.runs,)), DataSet(name="empty", paths=(tmp_path / "nothing",))]
 
-    def materialize(pipeline, refit, on_product):
-        shutil.copytree(folder.lake.root, pipeline.lake.root, dirs_exist_ok=True)
+    def materialize(folder, refit, on_product):
+        shutil.copytree(folder.lake.root, folder.lake.root, dirs_exist_ok=True)
 
     result = evaluate(sets, tmp_path / "evaluation", SETTINGS, materialize)
     assert list(result.judgements) == ["good"]

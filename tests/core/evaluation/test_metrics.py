@@ -9,7 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrascope_core.evaluation.metrics import average_precision, bootstrap_ratio, chance_of_hit, first_delay, hit_at, hit_rate, meets, overlap, range_auc_pr, roc_auc, union_length, vus_pr
+from infrascope_core.evaluation.metrics import (
+    average_precision,
+    bootstrap_ratio,
+    chance_of_hit,
+    first_delay,
+    hit_at,
+    hit_rate,
+    meets,
+    overlap,
+    range_auc_pr,
+    roc_auc,
+    union_length,
+    vus_pr,
+)
 
 
 def segments_of(values: list[float], series: list[int]) -> list[tuple[int, int]]:

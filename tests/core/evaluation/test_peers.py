@@ -10,9 +10,9 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+from infrascope_core.anomalies.settings import FeatureSettings
 from infrascope_core.evaluation.peers import PEERS, Peers, raw_windows
 from infrascope_core.evaluation.settings import EvaluationSettings
-from infrascope_core.anomalies.settings import FeatureSettings
 
 SETTINGS = EvaluationSettings(peer_trees=20)
 

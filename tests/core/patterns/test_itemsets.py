@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
 from infrascope_core.patterns.settings import MiningSettings
-from infrascope_core.symbols.tables import BASKETS
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
+from infrascope_core.symbols.tables import BASKETS
 
 
 def mining(**changed) -> MiningSettings:

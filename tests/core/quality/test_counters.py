@@ -10,8 +10,8 @@ import pytest
 
 from infrascope_core.quality.metrics import metric_catalog, quality_metrics
 from infrascope_core.quality.reanalysis import level_units
-from infrascope_core.recipes import load_recipe
 from infrascope_core.quality.settings import ReanalysisSettings
+from infrascope_core.recipes import load_recipe
 
 START = datetime(2025, 5, 7)
 SAMPLES = 60

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
+from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import FeaturePlan, excluded_metrics, feature_plan
-from infrascope_core.symbols.curation import curated_metrics, members
 from infrascope_core.recipes import MetricGroup, Recipe
 from infrascope_core.run_files.reader import read_run_file
+from infrascope_core.symbols.curation import curated_metrics, members
 from infrascope_core.symbols.tables import CURATED_METRICS
-from infrascope_core.quality.tables import METRIC_CATALOG
 
 START = datetime(2025, 5, 7)
 NONE: frozenset[str] = frozenset()

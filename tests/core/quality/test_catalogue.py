@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from infrascope_core.quality import catalogue
-from infrascope_core.quality.trust import feature_plan
 from infrascope_core.quality.metrics import quality_metrics
-from infrascope_core.recipes import load_recipe
 from infrascope_core.quality.settings import SelectionSettings
-from infrascope_core.settings import Settings
 from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE
+from infrascope_core.quality.trust import feature_plan
+from infrascope_core.recipes import load_recipe
+from infrascope_core.settings import Settings
 
 START = datetime(2025, 5, 7)
 RNG = np.random.default_rng(0)

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrascope_core.quality.metrics import metric_catalog, quality_metrics
+from infrascope_core.quality.tables import METRIC_CATALOG, QUALITY_METRICS
 from infrascope_core.recipes import Recipe, load_recipe
 from infrascope_core.run_files.columns import column_name
-from infrascope_core.quality.tables import METRIC_CATALOG, QUALITY_METRICS
 
 START = datetime(2025, 5, 7)
 INF = float("inf")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES
+from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.reports.episodes import build_episodes
 from infrascope_core.reports.settings import EpisodeSettings
 from infrascope_core.reports.tables import ANOMALY_EPISODES
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES
-from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.symbols.tables import BASKETS
 
 START = dt.datetime(2025, 5, 7)

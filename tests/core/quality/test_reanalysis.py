@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrascope_core.quality.reanalysis import Formula, Plan, derivations, formulas, level_units, needed, rates, reanalyse
+from infrascope_core.quality.reanalysis import (
+    Formula,
+    Plan,
+    derivations,
+    formulas,
+    level_units,
+    needed,
+    rates,
+    reanalyse,
+)
 from infrascope_core.run_files.columns import SUBSYSTEMS, subsystem
 
 START = datetime(2025, 5, 7)

@@ -7,16 +7,18 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 import pytest
+from infrascope_core.models import fit_metric_catalog, fit_pruning_curve
+from infrascope_core.steps import is_current, make
 
 from infrascope_core.anomalies.features import EVENT_COUNTER_FEATURES
-from infrascope_core.models import fit_metric_catalog, fit_pruning_curve
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.anomalies.settings import FeatureSettings
-from infrascope_core.quality.settings import PruningCurveSettings, SelectionSettings
-from infrascope_core.settings import Settings
-from infrascope_core.steps import is_current, make
 from infrascope_core.anomalies.tables import FEATURES
 from infrascope_core.pipeline import TABLES
+from infrascope_core.quality.settings import PruningCurveSettings, SelectionSettings
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.run_files.tables import RUN_FILES, TELEMETRY
+from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
 
 START = datetime(2025, 5, 7)
 RNG = np.random.default_rng(0)
@@ -42,8 +44,8 @@ def metrics(number: int) -> dict[str, np.ndarray]:
 def folder(tmp_path):
     """A data folder with runs written by hand, each a list of (host, number of its metrics)."""
 
-    def fill(*runs: list[tuple[str, int]], settings: Settings) -> Pipeline:
-        pipeline = Pipeline(tmp_path / "data", settings)
+    def fill(*runs: list[tuple[str, int]], settings: Settings) -> DataFolder:
+        folder = DataFolder(tmp_path / "data", settings)
         for i, hosts in enumerate(runs):
             key, started = f"run{i}", START + timedelta(hours=i)
             frames = [
@@ -58,14 +60,14 @@ def folder(tmp_path):
                 )
                 for host, number in hosts
             ]
-            pipeline.lake.write(pl.concat(frames), "telemetry", key, made_from=key)
+            folder.lake.write(pl.concat(frames), TELEMETRY, key, made_from=key)
             row = {"run_key": key, "platform": "cpu", "phase": "train", "workload": "W", "started_at": started}
             row |= {"samples": SAMPLES, "interval_s": 1.0, "status": "accepted"}
             run_file = dict.fromkeys(TABLES["run_files"].schema.names()) | row
-            pipeline.lake.write(pl.DataFrame([run_file], schema=TABLES["run_files"].schema), "run_files", key)
-            make(pipeline, "quality_metrics", key)
-        fit_metric_catalog(pipeline)
-        return pipeline
+            folder.lake.write(pl.DataFrame([run_file], schema=TABLES["run_files"].schema), RUN_FILES, key)
+            make(folder, "quality_metrics", key)
+        fit_metric_catalog(folder)
+        return folder
 
     return fill
 
@@ -76,8 +78,8 @@ RUNS = [[("h", 0)], [("h", 1)], [("h", 2)]]
 
 
 def test_rates_derived_metrics_and_levels_in_and_redundant_ones_out(folder):
-    pipeline = folder(*RUNS, settings=SHORT)
-    found = make(pipeline, "window_features", "run0")
+    folder = folder(*RUNS, settings=SHORT)
+    found = make(folder, "window_features", "run0")
     assert found["metric"].unique().sort().to_list() == [
         "Derived:CPUUtilization[%]",
         "Memory:Cached[kB]",
@@ -100,12 +102,12 @@ def test_rates_derived_metrics_and_levels_in_and_redundant_ones_out(folder):
 
 
 def test_without_selection_redundant_metrics_are_watched_too(folder):
-    pipeline = folder(*RUNS, settings=SHORT)
-    make(pipeline, "window_features", "run0")
-    catalog = pipeline.lake.made_from("metric_catalog")
-    both = Pipeline(pipeline.data, UNSELECTED)
+    folder = folder(*RUNS, settings=SHORT)
+    make(folder, "window_features", "run0")
+    catalog = folder.lake.made_from(METRIC_CATALOG)
+    both = DataFolder(folder.root, UNSELECTED)
     fit_metric_catalog(both)
-    assert pipeline.lake.made_from("metric_catalog") == catalog  # fitted on the same; only the use differs
+    assert folder.lake.made_from(METRIC_CATALOG) == catalog  # fitted on the same; only the use differs
     assert not is_current(both, "window_features", "run0")
     found = make(both, "window_features", "run0")
     assert found["metric"].unique().sort().to_list() == [
@@ -126,39 +128,39 @@ def test_without_selection_redundant_metrics_are_watched_too(folder):
 def test_two_hosts_in_one_file(folder, recipe):
     settings = UNSELECTED.model_copy(update={"recipe": recipe})
     runs = [[("h2", 0), ("h1", 1)], [("h2", 2), ("h1", 3)]]
-    pipeline = folder(*runs, settings=settings)
-    found = make(pipeline, "window_features", "run0")
+    folder = folder(*runs, settings=settings)
+    found = make(folder, "window_features", "run0")
     assert found["host"].unique().sort().to_list() == ["h1", "h2"]
     for host, number in (("h1", 1), ("h2", 0)):
         user = found.filter((pl.col("host") == host) & (pl.col("metric") == "Procstat:user[count]")).sort("window")
         assert user["minimum"].to_list() == [TICKS[number, s : s + 10].min() for s in range(10, 60, 10)]
-    names = set(pipeline.lake.read("metric_catalog")["metric"])
+    names = set(folder.lake.read(METRIC_CATALOG)["metric"])
     assert ("Derived:CPUUtilization.h1[%]" if recipe == "infrascope" else "Derived:CPUUtilization[%]") in names
 
 
 def test_a_run_in_which_nothing_is_watched_has_no_features(folder):
-    pipeline = folder(*RUNS, settings=SHORT)
-    index = pipeline.lake.read("telemetry", "run0").select("run_key", "host", "sample", "ts")
+    folder = folder(*RUNS, settings=SHORT)
+    index = folder.lake.read(TELEMETRY, "run0").select("run_key", "host", "sample", "ts")
     copy = index.with_columns(pl.Series("Memory:Copy[kB]", LEVEL[0]))  # which another metric represents
-    pipeline.lake.write(copy, "telemetry", "run0", made_from="copy")
-    assert make(pipeline, "window_features", "run0").equals(TABLES["window_features"].empty())
+    folder.lake.write(copy, TELEMETRY, "run0", made_from="copy")
+    assert make(folder, "window_features", "run0").equals(TABLES["window_features"].empty())
 
 
 def test_curves_are_drawn_once_and_anew_when_the_catalogue_changes(folder):
-    pipeline = folder(*RUNS, settings=SHORT)
-    curve = fit_pruning_curve(pipeline)
+    folder = folder(*RUNS, settings=SHORT)
+    curve = fit_pruning_curve(folder)
     assert curve.height == 90
-    pipeline.lake.drop("telemetry", "run0")  # nobody looks at it again
-    assert fit_pruning_curve(pipeline).equals(curve)
+    folder.lake.drop(TELEMETRY, "run0")  # nobody looks at it again
+    assert fit_pruning_curve(folder).equals(curve)
     fewer = SHORT.model_copy(update={"pruning_curve": PruningCurveSettings(thresholds=5)})
-    pipeline.lake.write(pipeline.lake.read("telemetry", "run1"), "telemetry", "run0", made_from="copy")
-    assert fit_pruning_curve(Pipeline(pipeline.data, fewer)).height == 5
+    folder.lake.write(folder.lake.read(TELEMETRY, "run1"), TELEMETRY, "run0", made_from="copy")
+    assert fit_pruning_curve(DataFolder(folder.root, fewer)).height == 5
 
 
 def test_a_catalogue_is_kept_until_what_it_rests_on_changes(folder):
-    pipeline = folder(*RUNS, settings=SHORT)
-    fitted = pipeline.lake.read("metric_catalog")
+    folder = folder(*RUNS, settings=SHORT)
+    fitted = folder.lake.read(METRIC_CATALOG)
     assert fitted.filter(pl.col("status") == "redundant").height == 3
-    assert fit_metric_catalog(pipeline).equals(fitted)
-    strict = Pipeline(pipeline.data, SHORT.model_copy(update={"selection": SelectionSettings(max_correlation=1.0)}))
+    assert fit_metric_catalog(folder).equals(fitted)
+    strict = DataFolder(folder.root, SHORT.model_copy(update={"selection": SelectionSettings(max_correlation=1.0)}))
     assert fit_metric_catalog(strict).filter(pl.col("status") == "redundant").is_empty()

@@ -13,12 +13,12 @@ import duckdb
 import polars as pl
 import pytest
 
-from infrascope_core.store.lake import Lake
-from infrascope_core.quality.settings import ReanalysisSettings
-from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 from infrascope_core.pipeline import TABLES
+from infrascope_core.quality.settings import ReanalysisSettings
+from infrascope_core.store.lake import Lake
 from infrascope_core.store.sql import identifier, run_sql
 from infrascope_core.store.warehouse import publish
+from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
 START = datetime(2025, 5, 7)
 LEVELS = pl.DataFrame({"metric_group": ["load"], "low": [1.0], "high": [2.0]})
@@ -138,9 +138,9 @@ def test_an_empty_lake_shows_every_table_of_the_contract(tmp_path, lake):
 
 
 def test_pooled_products_are_tables_and_per_run_products_are_views(tmp_path, lake):
-    lake.write(thresholds(low=1.5), "thresholds")
-    lake.write(baskets(1, 2, run="r1"), "baskets", "r1")
-    lake.write(baskets(3, run="r2"), "baskets", "r2")
+    lake.write(thresholds(low=1.5), THRESHOLDS)
+    lake.write(baskets(1, 2, run="r1"), BASKETS, "r1")
+    lake.write(baskets(3, run="r2"), BASKETS, "r2")
     target = publish(lake, tmp_path / "warehouse.duckdb")
     shown = tables_of(target)
     assert shown["thresholds"] == ("table", 1, TABLES["thresholds"].meaning)
@@ -148,14 +148,14 @@ def test_pooled_products_are_tables_and_per_run_products_are_views(tmp_path, lak
     assert shown["group_windows"] == ("table", 0, TABLES["group_windows"].meaning)
     assert set(shown) == set(TABLES)
     # a view shows a run that comes later, and not the leavings of a write that was cut off
-    lake.write(baskets(4, 5, run="r3"), "baskets", "r3")
+    lake.write(baskets(4, 5, run="r3"), BASKETS, "r3")
     (lake.root / "baskets" / ".cut-off.tmp").write_bytes(b"PAR1")
     assert tables_of(target)["baskets"][1] == 5
 
 
 def test_values_come_out_as_they_went_in(tmp_path, lake):
     frame = thresholds(low=0.1 + 0.2, high=5e-324, degenerate=True, samples=2**62)
-    lake.write(frame, "thresholds")
+    lake.write(frame, THRESHOLDS)
     with duckdb.connect(str(publish(lake, tmp_path / "w.duckdb")), read_only=True) as con:
         assert con.table("thresholds").pl().equals(frame)
 
@@ -163,7 +163,7 @@ def test_values_come_out_as_they_went_in(tmp_path, lake):
 @pytest.mark.parametrize("folder", ["it's a folder", 'with "quotes"', "semi;colon -- ü"])
 def test_the_data_folder_may_have_any_name(tmp_path, folder):
     lake = Lake(tmp_path / folder / "lake")
-    lake.write(baskets(1), "baskets", "r1")
+    lake.write(baskets(1), BASKETS, "r1")
     assert tables_of(publish(lake, tmp_path / folder / "ware house.duckdb"))["baskets"][1] == 1
 
 
@@ -171,14 +171,14 @@ def test_the_data_folder_may_look_like_a_pattern(tmp_path):
     (tmp_path / "run1" / "lake" / "baskets").mkdir(parents=True)
     baskets(7, 7, 7, run="other").write_parquet(tmp_path / "run1" / "lake" / "baskets" / "other.parquet")
     lake = Lake(tmp_path / "run[1]" / "lake")
-    lake.write(baskets(1), "baskets", "r1")
+    lake.write(baskets(1), BASKETS, "r1")
     assert tables_of(publish(lake, tmp_path / "w.duckdb"))["baskets"][1] == 1
 
 
 def test_views_hold_wherever_the_reader_stands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lake = Lake(type(tmp_path)("data") / "lake")
-    lake.write(baskets(1), "baskets", "r1")
+    lake.write(baskets(1), BASKETS, "r1")
     publish(lake, type(tmp_path)("data") / "warehouse.duckdb")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -214,10 +214,10 @@ def someone_has_open(target, mode: str):
 
 @pytest.mark.parametrize("mode", ["read", "idle"])
 def test_whoever_has_the_old_file_open_keeps_it(tmp_path, lake, mode):
-    lake.write(thresholds(low=1.0), "thresholds")
+    lake.write(thresholds(low=1.0), THRESHOLDS)
     target = publish(lake, tmp_path / "warehouse.duckdb")
     with someone_has_open(target, mode) as ask:
-        lake.write(thresholds(low=2.0), "thresholds")
+        lake.write(thresholds(low=2.0), THRESHOLDS)
         publish(lake, target)
         assert ask("SELECT low FROM thresholds") == [[1.0]]
         with duckdb.connect(str(target), read_only=True) as con:
@@ -232,7 +232,7 @@ def test_someone_who_writes_into_the_old_file_does_not_spoil_the_new_one(tmp_pat
 
 
 def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(tmp_path, lake):
-    lake.write(thresholds(low=1.0), "thresholds")
+    lake.write(thresholds(low=1.0), THRESHOLDS)
     target = publish(lake, tmp_path / "warehouse.duckdb")
 
     @contextmanager

@@ -12,12 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrascope_core.anomalies.baselines import ANY, Baseline, Identity, baseline_matrix, fit_baseline, lasting, sample_windows, score
+from infrascope_core.anomalies.baselines import (
+    ANY,
+    Baseline,
+    Identity,
+    baseline_matrix,
+    fit_baseline,
+    lasting,
+    sample_windows,
+    score,
+)
 from infrascope_core.anomalies.detectors import DETECTORS
-from infrascope_core.errors import InfraScopeError, NotFittedError
 from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.anomalies.standardisation import LARGEST_Z, NOVELTY
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, FEATURES, WINDOW_FEATURES
+from infrascope_core.errors import InfraScopeError, NotFittedError
 
 SETTINGS = DetectorSettings(trees=20)
 START = dt.datetime(2025, 5, 7)

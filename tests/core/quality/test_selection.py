@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from infrascope_core.quality.selection import Correlations, pearson, priority, pruning_curve, ranking, representatives, select
+from infrascope_core.quality.selection import (
+    Correlations,
+    pearson,
+    priority,
+    pruning_curve,
+    ranking,
+    representatives,
+    select,
+)
 from infrascope_core.quality.settings import PruningCurveSettings
 
 NAN = float("nan")

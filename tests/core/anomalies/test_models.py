@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-
-from infrascope_core.errors import NotFittedError
 from infrascope_core.models import baseline_of, baseline_row, fit_baselines
-from infrascope_core.store.folder import Pipeline
+
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.settings import Settings
 from infrascope_core.anomalies.tables import BASELINES, FEATURES, WINDOW_FEATURES
+from infrascope_core.errors import NotFittedError
 from infrascope_core.pipeline import TABLES
+from infrascope_core.run_files.tables import FAULTS, RUN_FILES
+from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
 
 START = datetime(2025, 5, 7)
 
@@ -28,8 +29,8 @@ class Folder:
         self.data = data
         self.seed = 0
 
-    def under(self, **detectors) -> Pipeline:
-        return Pipeline(self.data, Settings(detectors=DetectorSettings(trees=5, **detectors)))
+    def under(self, **detectors) -> DataFolder:
+        return DataFolder(self.data, Settings(detectors=DetectorSettings(trees=5, **detectors)))
 
     def add(
         self,
@@ -45,10 +46,10 @@ class Folder:
         row = {"run_key": key, "platform": platform, "phase": phase, "workload": workload, "status": "accepted"}
         row |= {"labelled": label is not None, "interval_s": 0.1, "started_at": START}
         run_file = dict.fromkeys(TABLES["run_files"].schema.names()) | row
-        lake.write(pl.DataFrame([run_file], schema=TABLES["run_files"].schema), "run_files", key)
+        lake.write(pl.DataFrame([run_file], schema=TABLES["run_files"].schema), RUN_FILES, key)
         fault = {"run_key": key, "start": START, "end": START, "fault": "f", "subsystem": "CPU", "metrics": []}
         faults = pl.DataFrame([fault] if label == "faulty" else [], schema=TABLES["faults"].schema)
-        lake.write(faults, "faults", key)
+        lake.write(faults, FAULTS, key)
         self.seed += 1
         rng = np.random.default_rng(self.seed)
         index = {"run_key": key, "host": "h", "window": np.arange(windows)}
@@ -60,7 +61,7 @@ class Folder:
             )
             for metric in ("a", "b")
         ]
-        lake.write(pl.concat(frames), "window_features", key)
+        lake.write(pl.concat(frames), WINDOW_FEATURES, key)
 
 
 @pytest.fixture
@@ -96,10 +97,10 @@ class TestWhoseWindows:
 
     def test_of_healthy_runs_or_of_none(self, folder):
         folder.add("gpu_1", "V", platform="gpu", label="faulty")
-        pipeline = folder.under(compare_with="reference")
-        assert what(fit_baselines(pipeline)) == [("cpu", "train", "W", "reference", 2, 80)]
-        assert baseline_row(pipeline, "gpu_1") is None
-        assert baseline_of(pipeline, "gpu_1") is None
+        folder = folder.under(compare_with="reference")
+        assert what(fit_baselines(folder)) == [("cpu", "train", "W", "reference", 2, 80)]
+        assert baseline_row(folder, "gpu_1") is None
+        assert baseline_of(folder, "gpu_1") is None
 
     @pytest.mark.parametrize(
         ("patterns", "named"), [(("train_3",), 1), (("train_[23]", "train_4"), 3), (("*_1", "train_1"), 1)]
@@ -117,21 +118,21 @@ class TestWhoseWindows:
 
     def test_of_the_runs_own_past(self, folder):
         folder.add("short", windows=29)
-        pipeline = folder.under(compare_with="past", past_windows=30)
-        assert fit_baselines(pipeline).equals(BASELINES.empty())
-        past = baseline_of(pipeline, "train_2")
+        folder = folder.under(compare_with="past", past_windows=30)
+        assert fit_baselines(folder).equals(BASELINES.empty())
+        past = baseline_of(folder, "train_2")
         assert (past.identity.compared_with, past.identity.windows, past.identity.runs) == ("past", 30, 1)
         assert past.references.runs == ("train_2",)
         assert past.references.place.tolist() == [*range(30)]
         assert str(past.identity) == "the run's own past"
-        assert baseline_of(pipeline, "short") is None
+        assert baseline_of(folder, "short") is None
 
     def test_across_phases_one_baseline_serves_both(self, folder):
         folder.add("infer_1", phase="infer")
-        pipeline = folder.under(across_phases=True, compare_with="workload")
-        assert what(fit_baselines(pipeline)) == [("cpu", "any", "W", "workload", 5, 200)]
-        assert baseline_row(pipeline, "infer_1") == baseline_row(pipeline, "train_1")
-        assert baseline_of(pipeline, "infer_1").references.band is None  # places mean nothing then
+        folder = folder.under(across_phases=True, compare_with="workload")
+        assert what(fit_baselines(folder)) == [("cpu", "any", "W", "workload", 5, 200)]
+        assert baseline_row(folder, "infer_1") == baseline_row(folder, "train_1")
+        assert baseline_of(folder, "infer_1").references.band is None  # places mean nothing then
         apart = folder.under(compare_with="workload")
         assert [row[:3] for row in what(fit_baselines(apart))] == [("cpu", "infer", "W"), ("cpu", "train", "W")]
         assert baseline_of(apart, "infer_1").references.band == (10, 0.1)
@@ -145,14 +146,14 @@ class TestThePlatformsBaseline:
     def test_it_judges_a_workload_with_too_few_windows(self, folder):
         folder.add("w1")
         folder.add("v1", "V", windows=29)
-        pipeline = folder.under()
-        assert what(fit_baselines(pipeline)) == [
+        folder = folder.under()
+        assert what(fit_baselines(folder)) == [
             ("cpu", "any", "any", "workload", 2, 69),
             ("cpu", "train", "W", "workload", 1, 40),
         ]
-        assert baseline_row(pipeline, "w1")["workload"] == "W"
-        assert baseline_row(pipeline, "v1")["workload"] == "any"
-        assert str(baseline_of(pipeline, "v1").identity) == "2 runs of all workloads on cpu"
+        assert baseline_row(folder, "w1")["workload"] == "W"
+        assert baseline_row(folder, "v1")["workload"] == "any"
+        assert str(baseline_of(folder, "v1").identity) == "2 runs of all workloads on cpu"
 
     def test_it_is_of_healthy_runs_of_any_workload(self, folder):
         folder.add("w1", label="healthy")
@@ -169,25 +170,25 @@ class TestThePlatformsBaseline:
         folder.add("g1", platform="gpu", windows=20)
         folder.add("g2", "V", platform="gpu", windows=40)
         folder.add("t1", platform="tpu", windows=20)
-        pipeline = folder.under()
-        assert what(fit_baselines(pipeline)) == [
+        folder = folder.under()
+        assert what(fit_baselines(folder)) == [
             ("cpu", "any", "any", "workload", 2, 40),
             ("gpu", "any", "any", "workload", 2, 60),
             ("gpu", "train", "V", "workload", 1, 40),
         ]
-        assert baseline_row(pipeline, "t1") is None
-        assert baseline_of(pipeline, "t1") is None
+        assert baseline_row(folder, "t1") is None
+        assert baseline_of(folder, "t1") is None
 
     def test_too_few_healthy_windows_count_as_too_few(self, folder):
         folder.add("w1", label="healthy", windows=10)
         folder.add("w2", label="faulty")
         folder.add("v1", "V", label="healthy")
-        pipeline = folder.under()
-        assert what(fit_baselines(pipeline)) == [
+        folder = folder.under()
+        assert what(fit_baselines(folder)) == [
             ("cpu", "any", "any", "reference", 2, 50),
             ("cpu", "train", "V", "reference", 1, 40),
         ]
-        assert baseline_row(pipeline, "w2")["workload"] == "any"
+        assert baseline_row(folder, "w2")["workload"] == "any"
 
 
 class TestWhenTheyAreFitted:
@@ -215,12 +216,12 @@ class TestWhenTheyAreFitted:
     def test_one_that_had_too_few_windows_has_its_own_once_there_are_enough(self, folder):
         folder.add("w1")
         folder.add("v1", "V", windows=20)
-        pipeline = folder.under()
-        fit_baselines(pipeline)
-        assert baseline_row(pipeline, "v1")["workload"] == "any"
+        folder = folder.under()
+        fit_baselines(folder)
+        assert baseline_row(folder, "v1")["workload"] == "any"
         folder.add("v2", "V", windows=20)
-        assert ("cpu", "train", "V", "workload", 2, 40) in what(fit_baselines(pipeline))
-        assert baseline_row(pipeline, "v1")["workload"] == "V"
+        assert ("cpu", "train", "V", "workload", 2, 40) in what(fit_baselines(folder))
+        assert baseline_row(folder, "v1")["workload"] == "V"
 
     def test_a_refit_takes_what_has_come_and_drops_the_old_model(self, folder):
         folder.add("w1")
@@ -254,6 +255,6 @@ class TestWhenTheyAreFitted:
         folder.add("w1")
         fitted = fit_baselines(folder.under())
         other = fitted.with_columns(version=pl.lit("0123456789ab"))
-        folder.under().lake.write(other, BASELINES.name)
+        folder.under().lake.write(other, BASELINES)
         with pytest.raises(NotFittedError, match=re.escape(f"holds version {fitted['version'][0]}, expected 0123")):
             baseline_of(folder.under(), "w1")

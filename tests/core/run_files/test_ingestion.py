@@ -10,13 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from infrascope_core.pipeline import TABLES
 from infrascope_core.run_files.ingestion import forget_absent, ingest, offer, reject_unknown_names
-from infrascope_core.store.lake import Lake
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.run_files.name import run_key
 from infrascope_core.run_files.settings import ReaderSettings
-from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES
-from infrascope_core.pipeline import TABLES
+from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES, TELEMETRY
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import Lake
+from infrascope_core.symbols.tables import BASKETS
 
 SETTINGS = ReaderSettings()
 NAME = "train_MLPforImageClassification_Digits_2026-11-01T10-00-00_h1.txt"
@@ -46,12 +47,12 @@ def take(lake: Lake, *paths: Path, key: str = KEY):
 
 def rejected(lake: Lake) -> dict[str, str]:
     """Reason by path."""
-    rows = [lake.read("rejected_files", entry) for entry in lake.keys("rejected_files")]
+    rows = [lake.read(REJECTED_FILES, entry) for entry in lake.keys(REJECTED_FILES)]
     return dict(pl.concat([REJECTED_FILES.empty(), *rows]).select("path", "reason").sort("path").iter_rows())
 
 
 def source(lake: Lake) -> tuple[str, str]:
-    return lake.read("run_files", KEY).select("status", "source").row(0)
+    return lake.read(RUN_FILES, KEY).select("status", "source").row(0)
 
 
 # -- offer
@@ -126,10 +127,10 @@ def test_the_row_of_an_accepted_run(tmp_path, lake):
         "reason": None,
         "labelled": False,
     }
-    assert lake.read("run_files", KEY).equals(result.run_file)
+    assert lake.read(RUN_FILES, KEY).equals(result.run_file)
     assert result.run_file.schema == RUN_FILES.schema
-    assert lake.read("telemetry", KEY).height == 3
-    assert lake.made_from("run_files", KEY) == offer([path], SETTINGS)
+    assert lake.read(TELEMETRY, KEY).height == 3
+    assert lake.made_from(RUN_FILES, KEY) == offer([path], SETTINGS)
     assert rejected(lake) == {}
 
 
@@ -146,22 +147,22 @@ def test_the_row_of_a_rejected_run(tmp_path, lake):
         "reason": "holds a header but no samples",
     }
     assert rejected(lake) == {str(path): "holds a header but no samples"}
-    assert not lake.has("telemetry", KEY)
-    assert lake.made_from("run_files", KEY) == offer([path], SETTINGS)
-    (entry,) = lake.keys("rejected_files")
-    stored = lake.read("rejected_files", entry).row(0, named=True)
+    assert not lake.has(TELEMETRY, KEY)
+    assert lake.made_from(RUN_FILES, KEY) == offer([path], SETTINGS)
+    (entry,) = lake.keys(REJECTED_FILES)
+    stored = lake.read(REJECTED_FILES, entry).row(0, named=True)
     assert stored["run_key"] == KEY
     assert before <= stored["seen_at"] <= before + timedelta(minutes=1)
 
 
 def test_telemetry_of_the_same_bytes_has_the_same_fingerprint_wherever_they_lie(tmp_path, lake):
     take(lake, write(tmp_path / "a"))
-    before = lake.made_from("telemetry", KEY)
+    before = lake.made_from(TELEMETRY, KEY)
     (tmp_path / "a" / NAME).unlink()
     take(lake, write(tmp_path / "b"))
-    assert lake.made_from("telemetry", KEY) == before
+    assert lake.made_from(TELEMETRY, KEY) == before
     take(lake, write(tmp_path / "b", samples=4))
-    assert lake.made_from("telemetry", KEY) != before
+    assert lake.made_from(TELEMETRY, KEY) != before
 
 
 # -- several files, and files that change
@@ -181,7 +182,7 @@ def test_the_file_that_came_first_keeps_the_key(tmp_path, lake):
     take(lake, new, old)
     assert source(lake) == ("accepted", str(old))
     assert list(rejected(lake)) == [str(new)]
-    assert lake.read("telemetry", KEY).height == 3
+    assert lake.read(TELEMETRY, KEY).height == 3
 
 
 def test_the_file_that_came_first_keeps_the_key_though_only_another_is_offered(tmp_path, lake):
@@ -210,7 +211,7 @@ def test_the_duplicate_takes_over_when_the_first_is_gone(tmp_path, lake):
     first.unlink()
     take(lake, second)
     assert source(lake) == ("accepted", str(second))
-    assert lake.read("telemetry", KEY).height == 4
+    assert lake.read(TELEMETRY, KEY).height == 4
     assert rejected(lake) == {}
 
 
@@ -230,13 +231,13 @@ def test_two_bad_files_are_both_listed(tmp_path, lake):
 def test_a_moved_file_keeps_its_key(tmp_path, lake):
     path = write(tmp_path / "a")
     take(lake, path)
-    made_from = lake.made_from("telemetry", KEY)
+    made_from = lake.made_from(TELEMETRY, KEY)
     moved = tmp_path / "b" / NAME
     moved.parent.mkdir()
     path.rename(moved)
     assert take(lake, moved).accepted
     assert source(lake) == ("accepted", str(moved))
-    assert lake.made_from("telemetry", KEY) == made_from
+    assert lake.made_from(TELEMETRY, KEY) == made_from
     assert rejected(lake) == {}
 
 
@@ -256,13 +257,13 @@ def test_a_vanished_file_keeps_its_products(tmp_path, lake):
     (tmp_path / f"{KEY}.faults.csv").write_text(LABELS)
     first = take(lake, path)
     path.unlink()
-    lake.write(TABLES["baskets"].empty(), "baskets", KEY)
+    lake.write(TABLES["baskets"].empty(), BASKETS, KEY)
     again = take(lake)
     assert again.accepted
     assert again.run_file.equals(first.run_file)
     assert again.faults["fault"].to_list() == ["hog"]
-    assert lake.read("telemetry", KEY).height == 3
-    assert lake.has("baskets", KEY)
+    assert lake.read(TELEMETRY, KEY).height == 3
+    assert lake.has(BASKETS, KEY)
 
 
 def test_a_key_that_never_was_has_no_file(lake):
@@ -280,7 +281,7 @@ def test_a_bad_replacement_takes_all_products_of_the_key_and_of_no_other(tmp_pat
     path.write_text("nothing")
     take(lake, path)
     assert {table: lake.keys(table) for table in products} == {table: ["another"] for table in products}
-    assert lake.keys("telemetry") == []
+    assert lake.keys(TELEMETRY) == []
     assert source(lake) == ("rejected", str(path))
 
 
@@ -290,7 +291,7 @@ def test_a_good_replacement_heals(tmp_path, lake):
     write(tmp_path)
     assert take(lake, path).accepted
     assert rejected(lake) == {}
-    assert lake.read("run_files", KEY)["reason"].to_list() == [None]
+    assert lake.read(RUN_FILES, KEY)["reason"].to_list() == [None]
 
 
 def test_a_run_that_is_cut_off_is_offered_again(tmp_path, lake, monkeypatch):
@@ -306,7 +307,7 @@ def test_a_run_that_is_cut_off_is_offered_again(tmp_path, lake, monkeypatch):
         patched.setattr(Lake, "write", cut_off)
         with pytest.raises(KeyboardInterrupt):
             take(lake, path)
-    assert lake.made_from("run_files", KEY) is None
+    assert lake.made_from(RUN_FILES, KEY) is None
     assert take(lake, path).accepted
 
 
@@ -319,7 +320,7 @@ def test_labels_come_along(tmp_path, lake):
     result = take(lake, path)
     start = datetime(2026, 11, 1, 10)
     assert result.faults.rows() == [(KEY, start, start + timedelta(seconds=1), "hog", "CPU", ["a[-]"])]
-    assert lake.read("faults", KEY).equals(result.faults)
+    assert lake.read(FAULTS, KEY).equals(result.faults)
 
 
 def test_bad_labels_are_rejected_on_their_own_and_heal(tmp_path, lake):
@@ -337,7 +338,7 @@ def test_bad_labels_are_rejected_on_their_own_and_heal(tmp_path, lake):
     take(lake, path)
     labels.unlink()
     take(lake, path)
-    assert lake.read("faults", KEY).equals(FAULTS.empty())
+    assert lake.read(FAULTS, KEY).equals(FAULTS.empty())
     assert rejected(lake) == {}
 
 
@@ -393,10 +394,10 @@ def test_two_dots_in_a_name_are_refused_like_any_unknown_name(tmp_path, name):
     """A run key holds none, so that it can be part of a path."""
     path = write(tmp_path / "runs", name=name)
     write(tmp_path / "runs")
-    pipeline = Pipeline(tmp_path / "data", sources=(tmp_path / "runs",))
-    assert pipeline.review_rejections()["path"].to_list() == [str(path)]
-    assert rejected(pipeline.lake)[str(path)].startswith("unknown file name; expected a name like train_")
-    assert list(pipeline.offers()) == [KEY]
+    folder = DataFolder(tmp_path / "data", sources=(tmp_path / "runs",))
+    assert folder.review_rejections()["path"].to_list() == [str(path)]
+    assert rejected(folder.lake)[str(path)].startswith("unknown file name; expected a name like train_")
+    assert list(folder.offers()) == [KEY]
 
 
 @pytest.fixture
@@ -443,5 +444,5 @@ def test_a_good_copy_is_offered_though_a_copy_without_a_phase_sorts_before_it(tm
     name = NAME.replace("train_", "data_")
     write(tmp_path / "backup", name=name)
     write(tmp_path / "train_llama", name=name)
-    pipeline = Pipeline(tmp_path / "data", sources=(tmp_path,))
-    assert list(pipeline.offers()) == [name.removesuffix(".txt")]
+    folder = DataFolder(tmp_path / "data", sources=(tmp_path,))
+    assert list(folder.offers()) == [name.removesuffix(".txt")]

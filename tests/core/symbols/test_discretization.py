@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrascope_core.symbols.discretization import Pooled, baskets, cut, fit_thresholds, with_version
 from infrascope_core.recipes import MetricGroup, Recipe
+from infrascope_core.symbols.discretization import Pooled, baskets, cut, fit_thresholds, with_version
 from infrascope_core.symbols.tables import BASKETS, CURATED_METRICS, GROUP_WINDOWS, THRESHOLDS
 
 START = datetime(2025, 5, 7)

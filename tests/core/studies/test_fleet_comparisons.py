@@ -10,14 +10,28 @@ import polars as pl
 import pytest
 
 from infrascope_core.anomalies.detectors import DETECTORS
-from infrascope_core.fleet_comparisons import are_hosts_compared, compare_hosts, detector_latency, example_timelines, hit_rates, run_similarity, window_agreement, window_settings
-from infrascope_core.fleet_comparisons import jobs as jobs_of_hosts
-from infrascope_core.store.folder import Pipeline
-from infrascope_core.studies.settings import AgreementSettings, LatencySettings
 from infrascope_core.anomalies.settings import FeatureSettings
-from infrascope_core.settings import Settings
-from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.anomalies.tables import WINDOW_FEATURES
+from infrascope_core.fleet_comparisons import (
+    are_hosts_compared,
+    compare_hosts,
+    detector_latency,
+    example_timelines,
+    hit_rates,
+    run_similarity,
+    window_agreement,
+    window_settings,
+)
+from infrascope_core.fleet_comparisons import jobs as jobs_of_hosts
+from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.pipeline import TABLES
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import REJECTED_FILES
+from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.studies.settings import AgreementSettings, LatencySettings
+from infrascope_core.studies.tables import WINDOW_AGREEMENT
 from tests.generated import write
 from tests.runs import write_run
 
@@ -43,12 +57,12 @@ def write_host(folder, host: str, second: int = 0, hour: int = 10, *, model: str
     write(folder / f"train_{model}forTask_Data_{start:%Y-%m-%dT%H-%M-%S}_{host}.txt", frame, start)
 
 
-def ingested(folder) -> Pipeline:
-    pipeline = Pipeline(folder / "data", Settings(), (folder / "runs",))
-    for key, paths in pipeline.find().items():
-        pipeline.ingest(key, paths)
-    assert pipeline.rejected_files().is_empty()
-    return pipeline
+def ingested(folder) -> DataFolder:
+    folder = DataFolder(folder / "data", Settings(), (folder / "runs",))
+    for key, paths in folder.find().items():
+        folder.ingest(key, paths)
+    assert folder.lake.read(REJECTED_FILES).is_empty()
+    return folder
 
 
 @pytest.fixture
@@ -61,13 +75,13 @@ def job(tmp_path):
     return ingested(tmp_path)
 
 
-def reported(pipeline: Pipeline) -> set[tuple[str, str]]:
-    return set(compare_hosts(pipeline).filter("deviates").select("host", "metric").iter_rows())
+def reported(folder: DataFolder) -> set[tuple[str, str]]:
+    return set(compare_hosts(folder).filter("deviates").select("host", "metric").iter_rows())
 
 
 def test_the_host_with_more_memory(job):
     assert ("h4", "Memory:HugePages_Total[kB]") in reported(job)
-    table = job.lake.read("host_deviations")
+    table = job.lake.read(HOST_DEVIATIONS)
     assert table.schema == TABLES["host_deviations"].schema
     assert set(table["job"]) == {"train_MLPforTask_Data_2026-11-01T10-00-00_h0"}
     assert "Turbostat:CorWatt.0[W]" not in table["metric"]
@@ -79,7 +93,7 @@ def test_cumulative_counters_are_compared_as_rates(job):
     """As they stand, counters tell how long ago a host was booted."""
     assert {m for _, m in reported(job)} == {"Memory:HugePages_Total[kB]", "Interrupts:total[count]"}
     row = {"platform": "cpu", "metric": "Interrupts:total[count]", "treatment": "rate"}
-    job.lake.write(pl.DataFrame([row], schema=METRIC_CATALOG.schema), "metric_catalog")
+    job.lake.write(pl.DataFrame([row], schema=METRIC_CATALOG.schema), METRIC_CATALOG)
     assert not are_hosts_compared(job)
     assert {m for _, m in reported(job)} == {"Memory:HugePages_Total[kB]"}
 
@@ -103,28 +117,28 @@ def test_only_jobs_that_changed_are_read_again(job, tmp_path, monkeypatch):
     monkeypatch.setattr(jobs_of_hosts, "_compare_job", lambda p, j: read.append(j["job"][0]) or compare_job(p, j))
     for host in ("h4", "h1", "h2"):
         write_host(tmp_path / "runs", host, hour=12, memory=500.0 if host == "h4" else 100.0)
-    pipeline = ingested(tmp_path)
-    assert not are_hosts_compared(pipeline)
-    table = compare_hosts(pipeline)
+    folder = ingested(tmp_path)
+    assert not are_hosts_compared(folder)
+    table = compare_hosts(folder)
     assert read == ["train_MLPforTask_Data_2026-11-01T12-00-00_h1"]
     pages = table.filter(metric="Memory:HugePages_Total[kB]", host="h4")
     assert pages.select("jobs", "jobs_deviating").rows() == [(2, 2), (2, 2)]  # in the light of both
-    assert table.equals(compare_hosts(Pipeline(tmp_path / "data", Settings(), (tmp_path / "runs",))))
+    assert table.equals(compare_hosts(DataFolder(tmp_path / "data", Settings(), (tmp_path / "runs",))))
 
 
 def test_the_same_table_whether_or_not_parts_were_kept(job, tmp_path):
     compare_hosts(job)
     write_host(tmp_path / "runs", "h4", hour=12, memory=500.0)
     write_host(tmp_path / "runs", "h1", hour=12)
-    pipeline = ingested(tmp_path)
-    in_two = compare_hosts(pipeline)
-    pipeline.lake.drop("host_deviations")
-    assert in_two.equals(compare_hosts(pipeline))
+    folder = ingested(tmp_path)
+    in_two = compare_hosts(folder)
+    folder.lake.drop(HOST_DEVIATIONS)
+    assert in_two.equals(compare_hosts(folder))
 
 
 def test_a_job_that_is_gone_leaves_the_table(job):
     compare_hosts(job)
-    for key in job.accepted()["run_key"]:
+    for key in accepted(job)["run_key"]:
         if "h4" not in key:
             for table in ("run_files", "telemetry"):
                 job.lake.drop(table, key)
@@ -132,10 +146,10 @@ def test_a_job_that_is_gone_leaves_the_table(job):
 
 
 def test_a_folder_without_runs(tmp_path):
-    pipeline = Pipeline(tmp_path)
+    folder = DataFolder(tmp_path)
     for compare in (compare_hosts, window_agreement, run_similarity, detector_latency):
-        assert compare(pipeline).is_empty()
-    assert are_hosts_compared(pipeline)
+        assert compare(folder).is_empty()
+    assert are_hosts_compared(folder)
 
 
 def test_window_lengths_keep_the_paper_s_ratios():
@@ -158,7 +172,7 @@ def workload(tmp_path_factory):
 def judged(workload, make_all):
     settings = Settings(latency=LatencySettings(batches=(1, 3), rounds=2))
     if (workload / "data").exists():
-        return Pipeline(workload / "data", settings, (workload / "runs",))
+        return DataFolder(workload / "data", settings, (workload / "runs",))
     return make_all(workload / "data", workload / "runs", settings=settings)
 
 
@@ -173,7 +187,7 @@ def test_a_burst_is_found_at_every_window_length(judged):
         ("1.5 s/0.5 s", "5 s/2 s"),
     ]
     assert of_burst["iou"].min() > 0.3
-    assert judged.lake.read("window_agreement").equals(table)
+    assert judged.lake.read(WINDOW_AGREEMENT).equals(table)
     rates = hit_rates(table)
     assert rates.height == 3 and rates["hit_by_count mean"].is_between(0, 1).all()
     shown = example_timelines(judged, table)
@@ -182,14 +196,14 @@ def test_a_burst_is_found_at_every_window_length(judged):
 
 
 def test_nothing_is_left_in_the_lake_by_other_window_lengths(judged):
-    before = {key: judged.lake.made_from("window_features", key) for key in judged.lake.keys("window_features")}
+    before = {key: judged.lake.made_from(WINDOW_FEATURES, key) for key in judged.lake.keys(WINDOW_FEATURES)}
     window_agreement(replace(judged, settings=judged.settings.model_copy(update={"agreement": ONE_RUN})))
-    assert before == {key: judged.lake.made_from("window_features", key) for key in before}
+    assert before == {key: judged.lake.made_from(WINDOW_FEATURES, key) for key in before}
 
 
 def test_likeness_of_the_runs(judged):
     table = run_similarity(judged)
-    watched = set(judged.lake.read("window_features", judged.lake.keys("window_features")[0])["metric"])
+    watched = set(judged.lake.read(WINDOW_FEATURES, judged.lake.keys(WINDOW_FEATURES)[0])["metric"])
     assert set(table["metric"]) == watched
     row = table.filter(metric="AverageCPUUtilization[%]").row(0, named=True)
     assert row["runs"] == 7 and row["p_value"] is not None

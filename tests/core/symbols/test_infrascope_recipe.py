@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from infrascope_core.store.folder import Pipeline
 from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from tests.core import notebook
 from tests.core.conftest import SAMPLE
 from tests.generated import cpu_columns, frame, gpu_columns, write
@@ -16,19 +17,19 @@ from tests.generated import cpu_columns, frame, gpu_columns, write
 EXACT = Settings(recipe="infrascope")
 
 
-def compare(pipeline: Pipeline, paths: list[Path]) -> None:
+def compare(folder: DataFolder, paths: list[Path]) -> None:
     frames = notebook.load(paths)
     expected = notebook.thresholds(frames)
     fitted = {
         (p, g): (low, high)
-        for p, g, low, high in pipeline.lake.read("thresholds")
+        for p, g, low, high in folder.lake.read(THRESHOLDS)
         .select("platform", "metric_group", "low", "high")
         .iter_rows()
     }
     assert fitted.keys() == expected.keys()
     for key, bounds in expected.items():
         assert fitted[key] == pytest.approx(bounds, rel=1e-12), key
-    baskets = pl.concat(pipeline.lake.read("baskets", key) for key in frames)
+    baskets = pl.concat(folder.lake.read(BASKETS, key) for key in frames)
     found: dict[tuple[str, int], set[str]] = {}
     for run_key, window, item in baskets.select("run_key", "window", "item").iter_rows():
         found.setdefault((run_key, window), set()).add(item)
@@ -63,9 +64,9 @@ def test_missing_values_leave_medians_and_thresholds(tmp_path, make_all):
         pl.when((pl.col("row") < 20) | (pl.col("row") >= 30)).then(pl.col(busy)),
     ).drop("row")
     path = write(tmp_path / "train_BARTBASEforTableQA_default_2025-04-26T13-38-18_htc-g004.txt", holed)
-    pipeline = make_all(tmp_path / "data", tmp_path, settings=EXACT, until="baskets")
-    compare(pipeline, [path])
-    items = pipeline.lake.read("baskets", path.stem).filter(pl.col("window") == 2)["metric_group"].to_list()
+    folder = make_all(tmp_path / "data", tmp_path, settings=EXACT, until="baskets")
+    compare(folder, [path])
+    items = folder.lake.read(BASKETS, path.stem).filter(pl.col("window") == 2)["metric_group"].to_list()
     assert "CPU_busy" not in items
     assert "GPU_power" in items
 

@@ -7,9 +7,12 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from infrascope_core.patterns.mining import is_mined, mine_itemsets, mine_rules, scopes
 
 from infrascope_core.patterns import mining
-from infrascope_core.patterns.mining import is_mined, mine_itemsets, mine_rules, scopes
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from tests.runs import write_run
 
 pytestmark = pytest.mark.xdist_group("mining")  # shares a folder
@@ -41,26 +44,26 @@ def folder(tmp_path_factory, make_all):
     return make_all(folder / "data", folder / "runs")
 
 
-def windows_with(pipeline, *items: str) -> set[tuple[str, int]]:
+def windows_with(folder, *items: str) -> set[tuple[str, int]]:
     found = None
     for item in items:
         having = {
             (key, window)
-            for key in pipeline.accepted()["run_key"]
-            for window in pipeline.lake.read("baskets", key).filter(item=item)["window"]
+            for key in accepted(folder)["run_key"]
+            for window in folder.lake.read(BASKETS, key).filter(item=item)["window"]
         }
         found = having if found is None else found & having
     return found or set()
 
 
 def test_counts_agree_with_the_baskets(folder):
-    itemsets = folder.lake.read("frequent_itemsets").filter(scope="cpu")
+    itemsets = folder.lake.read(FREQUENT_ITEMSETS).filter(scope="cpu")
     assert itemsets.height > 20
     for items, count, support, runs in itemsets.select("items", "count", "support", "runs").head(60).iter_rows():
         windows = windows_with(folder, *items)
         assert (count, runs) == (len(windows), len({key for key, _ in windows}))
         assert support == pytest.approx(len(windows) / 120)
-    rules = folder.lake.read("association_rules").filter(scope="cpu")
+    rules = folder.lake.read(ASSOCIATION_RULES).filter(scope="cpu")
     for left, right, confidence, lift in (
         rules.select("antecedent", "consequent", "confidence", "lift").head(60).iter_rows()
     ):
@@ -74,13 +77,13 @@ def test_degenerate_groups_are_left_out_of_items_and_of_the_count(folder, tmp_pa
     shutil.copytree(folder.data, tmp_path / "data")
     folder = replace(folder, data=tmp_path / "data")
     lake = folder.lake
-    key = folder.accepted()["run_key"][0]
-    baskets = lake.read("baskets", key)
+    key = accepted(folder)["run_key"][0]
+    baskets = lake.read(BASKETS, key)
     lake.write(
         baskets.filter((pl.col("window") >= 10) | (pl.col("metric_group") == "Disk_write")), "baskets", key, "by hand"
     )
-    thresholds = lake.read("thresholds").with_columns(degenerate=pl.col("metric_group") == "Disk_write")
-    lake.write(thresholds, "thresholds", made_from=lake.made_from("thresholds") or "")
+    thresholds = lake.read(THRESHOLDS).with_columns(degenerate=pl.col("metric_group") == "Disk_write")
+    lake.write(thresholds, THRESHOLDS, made_from=lake.made_from(THRESHOLDS) or "")
     assert not is_mined(folder)
     itemsets, rules = mine_itemsets(folder).filter(scope="cpu"), mine_rules(folder).filter(scope="cpu")
     assert is_mined(folder)
@@ -93,7 +96,7 @@ def test_degenerate_groups_are_left_out_of_items_and_of_the_count(folder, tmp_pa
 
 
 def test_an_empty_folder_is_mined_to_empty_tables(tmp_path):
-    pipeline = mining.Pipeline(tmp_path)
-    assert mine_itemsets(pipeline).is_empty()
-    assert mine_rules(pipeline).is_empty()
-    assert is_mined(pipeline)
+    folder = mining.DataFolder(tmp_path)
+    assert mine_itemsets(folder).is_empty()
+    assert mine_rules(folder).is_empty()
+    assert is_mined(folder)

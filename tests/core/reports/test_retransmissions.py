@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 import yaml
 
-from infrascope_core.reports.retransmissions import FAULT_INDUCED, WORKLOAD_INTRINSIC, judge, metric_class
 from infrascope_core.anomalies.tables import FEATURES
+from infrascope_core.reports.retransmissions import FAULT_INDUCED, WORKLOAD_INTRINSIC, judge, metric_class
 
 RETRANS = "NetworkTCPRetrans_diff:TcpRetransSegs[count]"
 BYTES = "NetworkInterStat_diff:rx_bytes.ib0[Bytes]"

@@ -14,8 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.store.lake import Lake, fingerprint
 from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.run_files.tables import TELEMETRY
+from infrascope_core.store.lake import Lake, fingerprint
+from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 
 ROOT = Path(__file__).parents[2]
 WIDE = pl.DataFrame({"run_key": ["r", "r"], "a[%]": [1.5, None]})
@@ -33,8 +35,8 @@ def lake(tmp_path) -> Lake:
 
 
 def test_products_lie_by_table_and_run(lake):
-    assert lake.path("telemetry", "run-1.0") == lake.root / "telemetry" / "run-1.0.parquet"
-    assert lake.path("thresholds") == lake.root / "thresholds.parquet"
+    assert lake.path(TELEMETRY, "run-1.0") == lake.root / "telemetry" / "run-1.0.parquet"
+    assert lake.path(THRESHOLDS) == lake.root / "thresholds.parquet"
 
 
 @pytest.mark.parametrize(
@@ -46,75 +48,75 @@ def test_hostile_run_keys_name_no_file(lake, key):
         with pytest.raises(InfraScopeError, match="is no run key"):
             call("baskets", key)
     with pytest.raises(InfraScopeError, match="is no run key") as caught:
-        lake.write(WIDE, "telemetry", key)
+        lake.write(WIDE, TELEMETRY, key)
     assert len(str(caught.value)) < 100
     assert not lake.root.exists()
 
 
 def test_the_longest_run_key_makes_a_file_name_that_fits(lake):
     key = "k" * 200
-    lake.write(WIDE, "telemetry", key)
-    assert lake.keys("telemetry") == [key]
+    lake.write(WIDE, TELEMETRY, key)
+    assert lake.keys(TELEMETRY) == [key]
 
 
 def test_what_is_written_is_read_back(lake):
-    assert lake.write(WIDE, "telemetry", "r") == lake.path("telemetry", "r")
-    assert lake.read("telemetry", "r").equals(WIDE)
-    assert lake.read("telemetry", "r", ["a[%]"]).equals(WIDE.select("a[%]"))
-    assert lake.has("telemetry", "r")
-    assert not lake.has("telemetry", "s")
+    assert lake.write(WIDE, TELEMETRY, "r") == lake.path(TELEMETRY, "r")
+    assert lake.read(TELEMETRY, "r").equals(WIDE)
+    assert lake.read(TELEMETRY, "r", ["a[%]"]).equals(WIDE.select("a[%]"))
+    assert lake.has(TELEMETRY, "r")
+    assert not lake.has(TELEMETRY, "s")
 
 
 def test_a_table_of_the_contract_is_held_to_its_schema(lake):
     shuffled = catalog().select(reversed(METRIC_CATALOG.schema.names())).with_columns(pl.col("runs").cast(pl.UInt8))
-    lake.write(shuffled.with_columns(surplus=1), "metric_catalog")
-    stored = lake.read("metric_catalog")
+    lake.write(shuffled.with_columns(surplus=1), METRIC_CATALOG)
+    stored = lake.read(METRIC_CATALOG)
     assert stored.schema == METRIC_CATALOG.schema
     assert stored.rows() == catalog().rows()
 
 
 @pytest.mark.parametrize("wrong", [catalog().drop("status"), catalog(runs="many"), catalog(runs=2**63)])
 def test_a_frame_that_does_not_fit_the_schema_is_refused_and_the_old_one_stays(lake, wrong):
-    lake.write(catalog(), "metric_catalog")
+    lake.write(catalog(), METRIC_CATALOG)
     with pytest.raises(pl.exceptions.PolarsError):
-        lake.write(wrong, "metric_catalog")
-    assert lake.read("metric_catalog")["runs"].to_list() == [1]
+        lake.write(wrong, METRIC_CATALOG)
+    assert lake.read(METRIC_CATALOG)["runs"].to_list() == [1]
 
 
 def test_a_contract_table_that_was_never_written_is_empty_and_any_other_is_an_error(lake):
-    assert lake.read("metric_catalog").equals(METRIC_CATALOG.empty())
-    assert lake.read("baskets", "r").height == 0
+    assert lake.read(METRIC_CATALOG).equals(METRIC_CATALOG.empty())
+    assert lake.read(BASKETS, "r").height == 0
     with pytest.raises(FileNotFoundError):
-        lake.read("telemetry", "r")
+        lake.read(TELEMETRY, "r")
 
 
 def test_a_selection_of_columns_holds_for_a_table_that_was_never_written(lake):
-    assert lake.read("metric_catalog", columns=["metric", "status"]).columns == ["metric", "status"]
+    assert lake.read(METRIC_CATALOG, columns=["metric", "status"]).columns == ["metric", "status"]
 
 
 def test_a_product_knows_what_it_was_made_from(lake):
-    assert lake.made_from("telemetry", "r") is None
-    lake.write(WIDE, "telemetry", "r", "first")
-    assert lake.made_from("telemetry", "r") == "first"
-    lake.write(WIDE, "telemetry", "r", "second")
-    assert lake.made_from("telemetry", "r") == "second"
-    lake.write(WIDE, "telemetry", "r")
-    assert lake.made_from("telemetry", "r") == ""
+    assert lake.made_from(TELEMETRY, "r") is None
+    lake.write(WIDE, TELEMETRY, "r", "first")
+    assert lake.made_from(TELEMETRY, "r") == "first"
+    lake.write(WIDE, TELEMETRY, "r", "second")
+    assert lake.made_from(TELEMETRY, "r") == "second"
+    lake.write(WIDE, TELEMETRY, "r")
+    assert lake.made_from(TELEMETRY, "r") == ""
     odd = '{"gpu": "\\"q\\" é\n\u2028"}'
-    lake.write(catalog(), "metric_catalog", made_from=odd)
-    assert lake.made_from("metric_catalog") == odd
+    lake.write(catalog(), METRIC_CATALOG, made_from=odd)
+    assert lake.made_from(METRIC_CATALOG) == odd
 
 
 def test_a_reader_of_the_old_file_is_not_disturbed(lake):
-    path = lake.write(WIDE, "telemetry", "r")
+    path = lake.write(WIDE, TELEMETRY, "r")
     with path.open("rb") as stream:
-        lake.write(WIDE.head(1), "telemetry", "r")
+        lake.write(WIDE.head(1), TELEMETRY, "r")
         assert pl.read_parquet(stream).equals(WIDE)
-    assert lake.read("telemetry", "r").height == 1
+    assert lake.read(TELEMETRY, "r").height == 1
 
 
 def test_a_failed_write_leaves_the_old_product_and_nothing_else(lake, monkeypatch):
-    path = lake.write(WIDE, "telemetry", "r", "old")
+    path = lake.write(WIDE, TELEMETRY, "r", "old")
 
     def half(frame, file, **options):
         Path(file).write_bytes(b"PAR1 and then the disk was full")
@@ -124,14 +126,14 @@ def test_a_failed_write_leaves_the_old_product_and_nothing_else(lake, monkeypatc
         patched.setattr(pl.DataFrame, "write_parquet", half)
         for key in ("r", "s"):
             with pytest.raises(InfraScopeError, match=r"cannot be written, .* bytes free there .*No space left"):
-                lake.write(WIDE, "telemetry", key, "new")
+                lake.write(WIDE, TELEMETRY, key, "new")
     assert list(path.parent.iterdir()) == [path]
-    assert lake.read("telemetry", "r").equals(WIDE)
-    assert lake.made_from("telemetry", "r") == "old"
+    assert lake.read(TELEMETRY, "r").equals(WIDE)
+    assert lake.made_from(TELEMETRY, "r") == "old"
 
 
 def test_leftovers_of_a_killed_write_are_no_products(lake):
-    path = lake.write(WIDE, "telemetry", "r")
+    path = lake.write(WIDE, TELEMETRY, "r")
     killed = subprocess.run(
         [sys.executable, "-c", _KILLED_WHILE_WRITING, str(lake.root)], cwd=ROOT, capture_output=True, check=False
     )
@@ -141,10 +143,10 @@ def test_leftovers_of_a_killed_write_are_no_products(lake):
     assert leftovers.pop().endswith(".tmp")
     (path.parent / ".hidden.parquet").touch()
     (path.parent / "notes.txt").touch()
-    assert lake.keys("telemetry") == ["r"]
-    assert lake.files("telemetry", ["r", "s"]) == [path]
-    lake.write(WIDE, "telemetry", "s")
-    assert lake.keys("telemetry") == ["r", "s"]
+    assert lake.keys(TELEMETRY) == ["r"]
+    assert lake.files(TELEMETRY, ["r", "s"]) == [path]
+    lake.write(WIDE, TELEMETRY, "s")
+    assert lake.keys(TELEMETRY) == ["r", "s"]
 
 
 _KILLED_WHILE_WRITING = """
@@ -158,32 +160,32 @@ Lake(pathlib.Path(sys.argv[1])).write(pl.DataFrame({"a": [1]}), "telemetry", "s"
 
 def test_keys_and_files_are_sorted(lake):
     for key in ("b", "a.1", "A"):
-        lake.write(WIDE, "telemetry", key)
-    assert lake.keys("telemetry") == ["A", "a.1", "b"]
-    assert lake.keys("baskets") == []
-    assert [file.stem for file in lake.files("telemetry", ["b", "a.1", "b", "c"])] == ["a.1", "b"]
+        lake.write(WIDE, TELEMETRY, key)
+    assert lake.keys(TELEMETRY) == ["A", "a.1", "b"]
+    assert lake.keys(BASKETS) == []
+    assert [file.stem for file in lake.files(TELEMETRY, ["b", "a.1", "b", "c"])] == ["a.1", "b"]
 
 
 def test_dropping_twice_is_no_error(lake):
-    lake.write(WIDE, "telemetry", "r")
-    lake.drop("telemetry", "r")
-    lake.drop("telemetry", "r")
-    assert lake.keys("telemetry") == []
+    lake.write(WIDE, TELEMETRY, "r")
+    lake.drop(TELEMETRY, "r")
+    lake.drop(TELEMETRY, "r")
+    assert lake.keys(TELEMETRY) == []
 
 
 @pytest.mark.parametrize("folder", ["a [1] *b?", "it's", "ü"])
 def test_a_data_folder_may_have_any_name(tmp_path, folder):
     lake = Lake(tmp_path / folder)
-    lake.write(WIDE, "telemetry", "r", "x")
-    lake.write(catalog(), "metric_catalog")
-    assert lake.keys("telemetry") == ["r"]
-    assert lake.read("telemetry", "r").equals(WIDE)
-    assert lake.read("metric_catalog").height == 1
-    assert lake.made_from("telemetry", "r") == "x"
+    lake.write(WIDE, TELEMETRY, "r", "x")
+    lake.write(catalog(), METRIC_CATALOG)
+    assert lake.keys(TELEMETRY) == ["r"]
+    assert lake.read(TELEMETRY, "r").equals(WIDE)
+    assert lake.read(METRIC_CATALOG).height == 1
+    assert lake.made_from(TELEMETRY, "r") == "x"
 
 
 def test_others_may_read_what_is_written(lake):
-    assert lake.write(WIDE, "telemetry", "r").stat().st_mode & 0o777 == 0o644
+    assert lake.write(WIDE, TELEMETRY, "r").stat().st_mode & 0o777 == 0o644
 
 
 TEXTS = st.lists(st.text(max_size=3), max_size=4)
@@ -235,5 +237,5 @@ def test_the_same_frame_gives_the_same_bytes_whatever_the_number_of_threads(tmp_
 
 
 def test_the_same_frame_gives_the_same_bytes_under_any_key(lake):
-    first, second = lake.write(WIDE, "telemetry", "r", "x"), lake.write(WIDE.clone(), "telemetry", "s", "x")
+    first, second = lake.write(WIDE, TELEMETRY, "r", "x"), lake.write(WIDE.clone(), TELEMETRY, "s", "x")
     assert first.read_bytes() == second.read_bytes()
