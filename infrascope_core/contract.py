@@ -21,11 +21,18 @@ TEXTS = pl.List(pl.String())
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, polars type, and meaning with unit."""
+    """One column: its name, polars type, and meaning with unit.
+
+    Attributes
+    ----------
+    volatile : bool
+        It differs between equal runs (a time of day), and so is not part of what makes two tables equal.
+    """
 
     name: str
     dtype: pl.DataType
     meaning: str
+    volatile: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,10 @@ class Table:
     def empty(self) -> pl.DataFrame:
         """A frame with the table's columns and no rows."""
         return pl.DataFrame(schema=self.schema)
+
+    def stable(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame without the columns that differ between equal runs."""
+        return frame.drop([column.name for column in self.columns if column.volatile], strict=False)
 
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame with just the table's columns, in order and of their types; a wide table keeps its others."""

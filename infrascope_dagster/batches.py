@@ -1,64 +1,55 @@
 """One batch of run files in one step: each key by itself, good ones kept, bad ones failed, none forgotten."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
-from infrascope_dagster.progress import tell
 
-Metadata = Mapping[str, Any]
+MetadataByAsset = Mapping[str, Mapping[str, Any]]
 
 
 def each_key(
-    context: dg.AssetExecutionContext, table: str, work: Callable[[str], None]
-) -> tuple[list[str], dict[str, str]]:
+    context: dg.AssetExecutionContext, work: Callable[[str], MetadataByAsset]
+) -> tuple[dict[str, MetadataByAsset], dict[str, str]]:
     """Call `work` for every partition key of the step.
 
     Returns
     -------
     tuple
-        Keys that went well, and the reason by key for those that did not.
+        What `work` returned by key that went well, and the reason by key for those that did not.
     """
-    keys = context.partition_keys
-    good, bad = [], {}
-    tell(table, 0, len(keys))
-    for done, key in enumerate(keys, start=1):
+    good: dict[str, MetadataByAsset] = {}
+    bad: dict[str, str] = {}
+    for key in context.partition_keys:
         try:
-            work(key)
+            good[key] = work(key)
         except InfraScopeError as error:
             bad[key] = str(error)
         except Exception as error:
-            context.log.exception(f"{table} of {key}")
+            context.log.exception(key)
             bad[key] = f"unexpected {type(error).__name__}: {error}"
-        else:
-            good.append(key)
-        tell(table, done, len(keys))
     return good, bad
 
 
-def fail_the_bad(
-    context: dg.AssetExecutionContext,
-    assets: Sequence[str],
-    good: Sequence[str],
-    bad: Mapping[str, str],
-    metadata: Metadata,
-) -> None:
-    """If a key went wrong, record the good ones as materialized and fail the step for the others.
+def record(context: dg.AssetExecutionContext, good: Mapping[str, MetadataByAsset], bad: Mapping[str, str]) -> None:
+    """Give each partition its own metadata; if a key went wrong, record the good ones and fail the step.
 
     Raises
     ------
     dagster.Failure
         There are bad keys. The step is not retried: a bad file stays bad until somebody replaces it.
     """
-    if not bad:
-        return
-    for key in good:
-        for asset in assets:
-            context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
-    raise dg.Failure(
-        description="; ".join(f"{key}: {reason}" for key, reason in bad.items()),
-        metadata={"bad": len(bad), "good": len(good)},
-        allow_retries=False,
-    )
+    for key, of_asset in good.items():
+        for asset, metadata in of_asset.items():
+            if bad:
+                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
+            else:
+                context.add_asset_metadata(metadata, asset_key=asset, partition_key=key)
+    if bad:
+        raise dg.Failure(
+            description="; ".join(f"{key}: {reason}" for key, reason in bad.items()),
+            metadata={"bad": len(bad), "good": len(good)},
+            allow_retries=False,
+        )

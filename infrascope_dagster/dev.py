@@ -31,16 +31,12 @@ def _register(environment: dict[str, str]) -> None:
     os.environ.update(environment)
     import dagster as dg  # noqa: PLC0415 - it reads DAGSTER_HOME
 
-    from infrascope_dagster.definitions import defs  # noqa: PLC0415
-    from infrascope_dagster.partitions import RUN_FILES_NAME  # noqa: PLC0415
-    from infrascope_dagster.resources import PipelineResource  # noqa: PLC0415
+    from infrascope_core.run_files.inbox import Inbox  # noqa: PLC0415
+    from infrascope_dagster.partitions import register  # noqa: PLC0415
+    from infrascope_dagster.resources import from_environment  # noqa: PLC0415
 
-    infrascope = (defs.resources or {})["infrascope"]
-    assert isinstance(infrascope, PipelineResource)
     with dg.DagsterInstance.get() as instance:
-        known = set(instance.get_dynamic_partitions(RUN_FILES_NAME))
-        new = [key for key in infrascope.pipeline().offers() if key not in known]
-        instance.add_dynamic_partitions(RUN_FILES_NAME, new)
+        register(instance, Inbox.of(from_environment().folder()).keys)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
-"""The partitions: one per run file, named by its stem (DESIGN section 3, decision 1)."""
+"""The partitions: one per run file, named by its stem (docs/design.md)."""
 
-import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import dagster as dg
 
-# Batches are the point of the per-run assets; Dagster still calls their policy a beta and says so for each asset.
-warnings.filterwarnings("ignore", message="Parameter `backfill_policy`")
-# The job over both kinds of assets takes the smaller batch, which is as it should be.
-warnings.filterwarnings("ignore", message="Asset job new_runs materializes assets with varying BackfillPolicies")
+from infrascope_core.store.product import Scope
 
 RUN_FILES_NAME = "run_files"
 RUN_FILES = dg.DynamicPartitionsDefinition(name=RUN_FILES_NAME)
@@ -18,12 +14,23 @@ INGEST_BATCH = 50
 PRODUCT_BATCH = 100
 """Runs per run of the other per-run assets.
 
-Another number than `INGEST_BATCH` on purpose: Dagster puts assets of a backfill into one run only if their
-policies are equal. Kept apart, a bad file fails its ingest run and costs the good files of its batch nothing.
+Another number than `INGEST_BATCH` on purpose: Dagster puts assets of a backfill into one run only if their policies are
+equal. Kept apart, a bad file fails its ingest run and costs the good files of its batch nothing.
 """
+
+BATCHES = {Scope.ARRIVING: INGEST_BATCH, Scope.PER_RUN: PRODUCT_BATCH}
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
+
+
+def register(instance: dg.DagsterInstance, keys: Sequence[str]) -> list[str]:
+    """Register run keys as partitions; returns those that were not registered before."""
+    known = set(instance.get_dynamic_partitions(RUN_FILES_NAME))
+    new = [key for key in keys if key not in known]
+    if new:
+        instance.add_dynamic_partitions(RUN_FILES_NAME, new)
+    return new
 
 
 def stretches(instance: dg.DagsterInstance, wanted: Collection[str], at_most: int) -> Iterator[list[str]]:

@@ -1,5 +1,6 @@
 """The one resource: a data folder, the settings to fill it by, and where run files lie."""
 
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -8,35 +9,43 @@ import duckdb
 from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
-from infrascope_core.store.folder import Pipeline
-from infrascope_core.settings import Settings
+from infrascope_core.settings import load_settings
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.graph import Graph
 from infrascope_core.store.warehouse import publish
+from infrascope_dagster.config import SettingsConfig, config_of, settings_of
 
 
-class PipelineResource(dg.ConfigurableResource):
+class DataFolderResource(dg.ConfigurableResource):
     """What every asset needs."""
 
-    data: str = Field(description="Folder of the lake, the models and warehouse.duckdb.")
+    data: str = Field(description="Folder of the lake, the models, the reports and warehouse.duckdb.")
     sources: list[str] = Field(description="Files and folders in which run files are looked for.")
-    settings: str = Field(default="{}", description="Settings as JSON; what is left out has its default.")
+    settings: SettingsConfig = Field(default_factory=SettingsConfig, description="What differs from the defaults.")  # type: ignore[valid-type]
 
-    def pipeline(self) -> Pipeline:
-        """The core's pipeline over this data folder."""
-        settings = Settings.model_validate_json(self.settings)
-        return Pipeline(Path(self.data), settings, tuple(Path(source) for source in self.sources))
+    def folder(self) -> DataFolder:
+        """The core's data folder."""
+        sources = tuple(Path(source) for source in self.sources)
+        return DataFolder(Path(self.data), settings_of(self.settings), sources)
 
-    def publish(self) -> None:
+    def publish(self, graph: Graph) -> None:
         """Show the lake's present state in the warehouse file (built aside, then renamed)."""
-        pipeline = self.pipeline()
-        publish(pipeline.lake, pipeline.warehouse, _connect)
+        publish(self.folder(), graph, _connect)
 
 
-def of(pipeline: Pipeline) -> PipelineResource:
-    """The resource that gives back a pipeline."""
-    return PipelineResource(
-        data=str(pipeline.data),
-        sources=[str(source) for source in pipeline.sources],
-        settings=pipeline.settings.model_dump_json(),
+def of_folder(folder: DataFolder) -> DataFolderResource:
+    """The resource that gives back a data folder."""
+    sources = [str(source) for source in folder.sources]
+    return DataFolderResource(data=str(folder.root), sources=sources, settings=config_of(folder.settings))
+
+
+def from_environment() -> DataFolderResource:
+    """INFRASCOPE_DATA, INFRASCOPE_RUNS (folders, separated as in PATH) and INFRASCOPE_SETTINGS (a YAML file)."""
+    settings = load_settings(os.environ.get("INFRASCOPE_SETTINGS"))
+    return DataFolderResource(
+        data=os.environ.get("INFRASCOPE_DATA", "data"),
+        sources=os.environ.get("INFRASCOPE_RUNS", "data/sample").split(os.pathsep),
+        settings=config_of(settings),
     )
 
 

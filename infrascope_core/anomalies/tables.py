@@ -61,7 +61,7 @@ BASELINES = Table(
         Column("windows", INT, "windows it was fitted on"),
         Column("runs", INT, "runs it was fitted on"),
         Column("metrics", INT, "metrics it knows"),
-        Column("fitted_at", TIME, "when, UTC"),
+        Column("fitted_at", TIME, "when, UTC", volatile=True),
         Column("version", TEXT, "hash of what it was fitted on"),
         Column("file", TEXT, "model file, relative to the data folder"),
     ),

@@ -68,6 +68,6 @@ REJECTED_FILES = Table(
         Column("path", TEXT, "where the file lies"),
         RUN_KEY,
         Column("reason", TEXT, "what is wrong and what was expected"),
-        Column("seen_at", TIME, "when it was last looked at, UTC"),
+        Column("seen_at", TIME, "when it was last looked at, UTC", volatile=True),
     ),
 )

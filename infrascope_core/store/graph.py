@@ -85,6 +85,18 @@ class Graph:
             sorter.done(*ready)
         return tuple(self.by_table[name] for name in found)
 
+    def comes_after(self, product: Product) -> set[str]:
+        """Tables that a product is made after: what it reads and quotes, and what its models are fitted on per run.
+
+        A model learns of a run through these tables; a product that is judged by the model waits for that.
+        """
+        tables = {table.name for table in (*product.reads, *product.quotes)}
+        if product.scope is Scope.PER_RUN:
+            fitted = [p for p in map(self.product, product.reads) if p.scope is Scope.FITTED]
+            learnt = {table.name for p in fitted for table in p.reads if self.product(table).scope is Scope.PER_RUN}
+            tables |= learnt - {table.name for table in product.tables}
+        return tables
+
     def plus(self, *products: Product) -> Graph:
         """The graph with further products."""
         return Graph((*self.products, *products), self.runs)
@@ -166,10 +178,10 @@ class Graph:
             units = {platform: self.rests_on(folder, product, platform) for platform in runs}
             seen = [f"{p} {fingerprint(*(_covers(folder, table, keys) for table in read))}" for p, keys in runs.items()]
             return State(fingerprint(*sorted(seen)), units)
-        units = product.units(folder) if product.units is not None else {}
+        keys_of = product.units(folder) if product.units is not None else {}
         return State(
             self.rests_on(folder, product, ""),
-            {unit: self.rests_on(folder, product, unit, keys) for unit, keys in units.items()},
+            {unit: self.rests_on(folder, product, unit, keys) for unit, keys in keys_of.items()},
         )
 
     def _keys(self, folder: DataFolder) -> list[str]:

@@ -72,6 +72,8 @@ class Lake:
         ----------
         frame : polars.DataFrame
             Brought to the schema of the table, if that is given as such.
+        table, run_key
+            See `path`.
         made_from : str
             Fingerprint, or any other text that says what the product was made from.
 
@@ -84,7 +86,9 @@ class Lake:
             frame = table.conform(frame)
         target = self.path(table, run_key)
         # a pooled table is seen by others as a whole: its version is that of its content
-        version = "" if run_key is not None else content_hash(frame)
+        version = (
+            "" if run_key is not None else content_hash(table.stable(frame) if isinstance(table, Table) else frame)
+        )
         with aside(target) as path:
             try:
                 frame.write_parquet(

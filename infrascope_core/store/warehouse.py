@@ -32,8 +32,8 @@ def publish(folder: DataFolder, graph: Graph, connect: Connect = duckdb.connect)
     """Build the warehouse file anew beside the old one, and rename it into place.
 
     Pooled tables, and findings per run, are copied; other tables per run become views on the lake's Parquet files, or
-    empty tables while there are none. Whoever has the old file open keeps it, undisturbed and not disturbing. Of several
-    that publish at once, the last shows what all have made.
+    empty tables while there are none. Whoever has the old file open keeps it, undisturbed and not disturbing. Of
+    several that publish at once, the last shows what all have made.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Definitions by area: `runs` has a partition per run file, `fleet` pools all of them."""
+"""Everything that Dagster loads: one concept a file, each made from the graph that is being loaded."""

@@ -1,0 +1,120 @@
+"""The assets: one factory for products per run, one for pooled products. What they do stands in the core."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.store.graph import Graph
+from infrascope_core.store.product import Product, Scope
+from infrascope_dagster import loading, presentation
+from infrascope_dagster.automation import condition_of
+from infrascope_dagster.batches import MetadataByAsset, each_key, record
+from infrascope_dagster.partitions import BATCHES, RUN_FILES
+from infrascope_dagster.resources import DataFolderResource
+
+WAREHOUSE_POOL = "warehouse"
+"""Pooled products are made one at a time: each reads all runs."""
+
+source_files = dg.AssetSpec(
+    "source_files",
+    partitions_def=RUN_FILES,
+    group_name="run_files",
+    kinds={"file"},
+    description="The run file as it lies on disk; the sensor reports new and changed ones.",
+)
+
+
+class Fit(dg.Config):
+    """Whether to make anew what is fitted already."""
+
+    refit: bool = False
+
+
+def specs_of(graph: Graph, product: Product) -> list[dg.AssetSpec]:
+    """One spec for each table of a product."""
+    return [
+        dg.AssetSpec(
+            table.name,
+            deps=["source_files"] if product.scope is Scope.ARRIVING else sorted(graph.comes_after(product)),
+            partitions_def=RUN_FILES if product.scope.per_run else None,
+            group_name=product.stage,
+            kinds={*product.libraries, *(["parquet"] if product.scope.per_run else [])},
+            code_version=product.code_version,
+            description=table.meaning,
+            metadata=presentation.column_schema(table),
+            automation_condition=condition_of(graph, product),
+        )
+        for table in product.tables
+    ]
+
+
+def per_run(graph: Graph, product: Product) -> dg.AssetsDefinition:
+    """The asset, or assets, of a product per run.
+
+    A key whose product is current is kept as it is: making is deterministic, so that a refit which changes nothing
+    for a run costs it nothing.
+    """
+
+    @dg.multi_asset(
+        name=product.name,
+        specs=specs_of(graph, product),
+        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=BATCHES[product.scope]),
+    )
+    def body(context: dg.AssetExecutionContext, infrascope: DataFolderResource) -> Iterator[dg.MaterializeResult]:
+        folder, batch = infrascope.folder(), len(context.partition_keys)
+
+        def work(key: str) -> MetadataByAsset:
+            kept = graph.is_current(folder, product.name, key)
+            if kept:
+                frames = [folder.lake.read_cached(table, key) for table in product.tables if not table.wide]
+                frames = frames if len(frames) == len(product.tables) else frames[:1]
+            else:
+                frames = list(graph.make(folder, product.name, key))
+            if product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted":
+                raise InfraScopeError(str(frames[0]["reason"][0]))
+            shown = presentation.of_run(folder, product, key, frames, batch)
+            return {table.name: {**shown.get(table.name, {}), "kept": kept} for table in product.tables}
+
+        good, bad = each_key(context, work)
+        if good:
+            folder.lake.save_index()
+            infrascope.publish(graph)
+        record(context, good, bad)
+        for table in product.tables:
+            yield dg.MaterializeResult(asset_key=table.name)
+
+    return body
+
+
+def pooled(graph: Graph, product: Product) -> dg.AssetsDefinition:
+    """The asset of a pooled product."""
+    table = product.tables[0]
+
+    @dg.multi_asset(name=product.name, specs=specs_of(graph, product), pool=WAREHOUSE_POOL)
+    def body(config: Fit, infrascope: DataFolderResource) -> dg.MaterializeResult:
+        folder = infrascope.folder()
+        frame = graph.make_pooled(folder, table, refit=config.refit)
+        infrascope.publish(graph)
+        return dg.MaterializeResult(
+            asset_key=table.name,
+            metadata=presentation.of_pooled(folder, table, frame),
+            data_version=dg.DataVersion(folder.lake.version(table) or ""),
+        )
+
+    return body
+
+
+def assets_of(graph: Graph) -> list[Any]:
+    """All assets of a graph."""
+    return [
+        source_files,
+        *((per_run if product.scope.per_run else pooled)(graph, product) for product in graph.order),
+    ]
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """The assets of the graph that is being loaded."""
+    return dg.Definitions(assets=assets_of(loading.graph()))

@@ -1,1 +1,0 @@
-"""Pooled assets, their checks, and the jobs and schedules over them."""

@@ -1,1 +1,0 @@
-"""Per-run assets, their checks, and the sensor that finds run files."""

@@ -1,0 +1,48 @@
+"""Schedules: what happens every day."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from infrascope_core.store.graph import Graph
+from infrascope_core.store.product import Scope
+from infrascope_dagster import loading
+from infrascope_dagster.partitions import INGEST_BATCH, PRODUCT_BATCH, RUN_FILES_NAME, range_tags, stretches
+
+
+def fill_missing(graph: Graph) -> dg.ScheduleDefinition:
+    """Ask every morning for what was never materialized."""
+    products = [t.name for product in graph.order if product.scope is Scope.PER_RUN for t in product.tables]
+    product_keys = [dg.AssetKey(name) for name in products]
+
+    @dg.schedule(
+        name="fill_missing",
+        job_name="new_runs",
+        cron_schedule="0 6 * * *",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Every morning: asks again for keys that have no telemetry, and for products that are missing.",
+    )
+    def body(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        # batches of two kinds, so that no product waits for a bad file
+        day = context.scheduled_execution_time.strftime("%Y-%m-%d")
+        instance = context.instance
+        registered = set(instance.get_dynamic_partitions(RUN_FILES_NAME))
+        ingested = registered & instance.get_materialized_partitions(dg.AssetKey("telemetry"))
+        complete = set.intersection(*(instance.get_materialized_partitions(key) for key in product_keys))
+        batches: list[tuple[list[dg.AssetKey] | None, list[str]]] = [
+            (None, batch) for batch in stretches(instance, registered - ingested, INGEST_BATCH)
+        ]
+        batches += [(product_keys, batch) for batch in stretches(instance, ingested - complete, PRODUCT_BATCH)]
+        for selection, batch in batches:
+            what = "products" if selection else "all"
+            yield dg.RunRequest(run_key=f"{day} {what} {batch[0]}", asset_selection=selection, tags=range_tags(batch))
+        if not batches:
+            yield dg.SkipReason("every registered run file has all its products")
+
+    return body
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """All schedules, on the graph that is being loaded."""
+    return dg.Definitions(schedules=[fill_missing(loading.graph())])
