@@ -8,14 +8,12 @@ compared product is made anew on a cron tick, if its inputs changed since the la
 `since`: two of them can share a node, and one then erases what the other remembers.
 """
 
-from functools import reduce
-from operator import or_
+from collections.abc import Iterable
 from typing import Any
 
 import dagster as dg
 from dagster import AutomationCondition as Condition
 
-from infrascope_core.contract import Table
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
 
@@ -26,28 +24,29 @@ STUDY_CRON = "0 3 * * 0"
 _HANDLED = Condition.newly_requested() | Condition.newly_updated()
 _NEVER_MADE = (Condition.missing() & ~Condition.execution_failed()).with_label("missing, and did not fail")
 _AT_REST = ~Condition.any_deps_in_progress() & ~Condition.in_progress()
-_SOME_INPUT = Condition.any_deps_match(~Condition.missing() | Condition.will_be_requested())
 
 
 def condition_of(graph: Graph, product: Product) -> Any:
     """When a product is materialized without a click."""
+    latest = _assets(graph.latest_inputs(product)) if product.scope is not Scope.ARRIVING else None
     match product.scope:
         case Scope.ARRIVING:
-            return _follow(None, None, after_inputs=True).with_label("a run file arrived or changed")
+            return _follow(None, None, None, after_inputs=True).with_label("a run file arrived or changed")
         case Scope.PER_RUN:
-            fitted = [table for table in product.reads if graph.product(table).scope is Scope.FITTED]
+            fitted = _assets(t.name for t in product.reads if graph.product(t).scope is Scope.FITTED)
+            quoted = _assets(table.name for table in product.quotes)
             after = waits_for_inputs(graph, product)
             label = "per run, after its inputs" if after else "per run, in one run with its inputs"
-            return _follow(_assets(fitted), _assets(product.quotes), after_inputs=after).with_label(label)
+            return _follow(latest, fitted, quoted, after_inputs=after).with_label(label)
         case Scope.GATHERED:
             return _review()
         case Scope.FITTED:
-            fill = (_NEVER_MADE & _SOME_INPUT | _changed_since()) & _AT_REST
+            fill = (_NEVER_MADE & _there(latest) | _changed_since(latest)) & _AT_REST
             return fill.with_label("fitted: fill what is missing")
         case Scope.MINED | Scope.COMPARED:
-            return _on_the_clock(MINING_CRON, f"{product.scope}: on the clock, if inputs changed")
+            return _on_the_clock(latest, MINING_CRON, f"{product.scope}: on the clock, if inputs changed")
         case Scope.STUDIED:
-            return _on_the_clock(STUDY_CRON, "studied: once a week, if inputs changed")
+            return _on_the_clock(latest, STUDY_CRON, "studied: once a week, if inputs changed")
 
 
 def waits_for_inputs(graph: Graph, product: Product) -> bool:
@@ -63,35 +62,55 @@ def waits_for_inputs(graph: Graph, product: Product) -> bool:
     return bool(fitted - {table.name for p in before for table in p.reads})
 
 
-def _assets(tables: list[Table] | tuple[Table, ...]) -> dg.AssetSelection | None:
-    return dg.AssetSelection.assets(*(table.name for table in tables)) if tables else None
+def _assets(names: Iterable[str]) -> dg.AssetSelection | None:
+    names = sorted(names)
+    return dg.AssetSelection.assets(*names) if names else None
 
 
-def _follow(fitted: dg.AssetSelection | None, quoted: dg.AssetSelection | None, after_inputs: bool) -> Any:
-    """Follow the inputs of the same run; models when they were refitted; what is quoted, never."""
-    pooled = [selection for selection in (fitted, quoted) if selection is not None]
-    new_input: Any = (
-        Condition.any_deps_match(Condition.newly_updated()) if after_inputs else Condition.any_deps_updated()
-    )
-    lacks = Condition.any_deps_match(Condition.missing()) if after_inputs else Condition.any_deps_missing()
+def _follow(
+    latest: dg.AssetSelection | None,
+    fitted: dg.AssetSelection | None,
+    quoted: dg.AssetSelection | None,
+    after_inputs: bool,
+) -> Any:
+    """Follow the latest inputs of the same run; models when they were refitted; what is quoted, never.
+
+    An input that others are made from is not followed: a report that was made when only its features were new would
+    quote scores of the old ones.
+    """
+    changed: Any
+    lacks: Any
+    if after_inputs:
+        changed, lacks = (
+            Condition.any_deps_match(Condition.newly_updated()),
+            Condition.any_deps_match(Condition.missing()),
+        )
+    else:
+        changed, lacks = Condition.any_deps_updated(), Condition.any_deps_missing()
     busy = Condition.any_deps_in_progress()
-    changed: Any = new_input.ignore(reduce(or_, pooled)) if pooled else new_input
+    if latest is not None:
+        changed = changed.allow(latest)
     if quoted is not None:
         lacks, busy = lacks.ignore(quoted), busy.ignore(quoted)
-    ready = ~lacks & ~busy & ~Condition.in_progress()
     if fitted is not None:
         changed = changed | Condition.any_deps_match(Condition.data_version_changed()).allow(fitted)
-        ready &= ~Condition.any_deps_match(Condition.will_be_requested()).allow(fitted)
-    return (_NEVER_MADE | changed.since(_HANDLED).with_label("an input changed, or a model was refitted")) & ready
+    changed = changed.since(_HANDLED).with_label("an input changed, or a model was refitted")
+    return (_NEVER_MADE | changed) & ~lacks & ~busy & ~Condition.in_progress()
 
 
-def _changed_since() -> Any:
-    return Condition.any_deps_updated().since(_HANDLED).with_label("inputs changed since")
+def _there(latest: dg.AssetSelection | None) -> Any:
+    there = Condition.any_deps_match(~Condition.missing())
+    return there if latest is None else there.allow(latest)
 
 
-def _on_the_clock(cron: str, label: str) -> Any:
-    changed = Condition.any_deps_updated().since(_HANDLED).with_label("inputs changed since")
-    due = (changed | Condition.missing()) & _SOME_INPUT & Condition.cron_tick_passed(cron)
+def _changed_since(latest: dg.AssetSelection | None) -> Any:
+    changed = Condition.any_deps_updated()
+    changed = changed if latest is None else changed.allow(latest)
+    return changed.since(_HANDLED).with_label("inputs changed since")
+
+
+def _on_the_clock(latest: dg.AssetSelection | None, cron: str, label: str) -> Any:
+    due = (_changed_since(latest) | Condition.missing()) & _there(latest) & Condition.cron_tick_passed(cron)
     return (due.since(_HANDLED) & _AT_REST).with_label(label)
 
 
@@ -99,7 +118,7 @@ def _review() -> Any:
     """After every ingest run, failed ones too, and on the clock: a file with an unknown name makes no event."""
     failed = Condition.any_deps_match(Condition.execution_failed().newly_true())
     changed = (Condition.any_deps_updated() | failed).since(_HANDLED)
-    due = changed | _NEVER_MADE | Condition.cron_tick_passed(MINING_CRON)
+    due = changed | (_NEVER_MADE & _there(None)) | Condition.cron_tick_passed(MINING_CRON)
     return (due & _AT_REST).with_label("after every ingest run, failed ones too, and on the clock")
 
 

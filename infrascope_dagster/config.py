@@ -23,7 +23,8 @@ def _config_of(model: type[Section]) -> type[dg.Config]:
             section = _config_of(kind)
             fields[name] = (section, Field(default_factory=section, description=(kind.__doc__ or "").strip()))
         else:
-            fields[name] = (_kind(name, kind), Field(_default(info), description=info.description))
+            dagster_kind = _kind(name, kind)
+            fields[name] = (dagster_kind, Field(_default(info, dagster_kind), description=info.description))
     made: type[dg.Config] = create_model(f"{model.__name__}Config", __base__=dg.Config, __doc__=model.__doc__, **fields)
     return made
 
@@ -40,8 +41,10 @@ def _kind(name: str, kind: Any) -> Any:
     raise TypeError(f"the setting {name} has a type that Dagster's config cannot express: {kind}")
 
 
-def _default(info: FieldInfo) -> Any:
-    return list(info.default) if isinstance(info.default, tuple) else info.default
+def _default(info: FieldInfo, kind: Any) -> Any:
+    if isinstance(info.default, tuple):
+        return list(info.default)
+    return kind(info.default) if isinstance(kind, type) and issubclass(kind, Enum) else info.default
 
 
 SettingsConfig = _config_of(Settings)

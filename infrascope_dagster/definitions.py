@@ -4,7 +4,6 @@ from pathlib import Path
 
 import dagster as dg
 
-import infrascope_dagster.defs
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.store.graph import Graph
 from infrascope_dagster.loading import loading
@@ -14,7 +13,7 @@ from infrascope_dagster.resources import DataFolderResource, from_environment
 def build_defs(infrascope: DataFolderResource, graph: Graph = GRAPH) -> dg.Definitions:
     """All definitions of the folder `defs`, around one resource."""
     with loading(graph):
-        loaded = dg.load_defs(infrascope_dagster.defs, project_root=Path(__file__).parent)
+        loaded = dg.load_from_defs_folder(path_within_project=Path(__file__))
     # steps of one run share a data folder and two cores: no process per step
     around = dg.Definitions(resources={"infrascope": infrascope}, executor=dg.in_process_executor)
     return dg.Definitions.merge(loaded, around)

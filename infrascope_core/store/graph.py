@@ -97,6 +97,25 @@ class Graph:
             tables |= learnt - {table.name for table in product.tables}
         return tables
 
+    def latest_inputs(self, product: Product) -> set[str]:
+        """Of the tables that a product follows, those from which none of the others is made.
+
+        When these have changed, all inputs have; when only others have, they are about to. A product per run follows
+        tables per run; a pooled one, all that it reads.
+        """
+        quoted = {table.name for table in product.quotes}
+        followed = {
+            name
+            for name in self.comes_after(product) - quoted
+            if self.product(name).scope.per_run or not product.scope.per_run
+        }
+        found = set()
+        for name in followed:
+            later = (other for other in followed if self.product(other) is not self.product(name))
+            if not any(name in {t.name for p in self.upstream(other) for t in p.tables} for other in later):
+                found.add(name)
+        return found
+
     def plus(self, *products: Product) -> Graph:
         """The graph with further products."""
         return Graph((*self.products, *products), self.runs)

@@ -5,33 +5,36 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.pipeline import GRAPH
+from infrascope_core.store.graph import Graph
 from infrascope_dagster.definitions import build_defs
-from infrascope_dagster.in_process import ASSETS
-from infrascope_dagster.partitions import RUN_FILES, range_tags
-from infrascope_dagster.resources import PipelineResource
+from infrascope_dagster.defs.assets import assets_of
+from infrascope_dagster.partitions import range_tags, register
+from infrascope_dagster.resources import DataFolderResource
+
+ASSETS = assets_of(GRAPH)
 
 
 class Location:
     """A data folder with its own definitions and instance."""
 
-    def __init__(self, folder: Path, instance: dg.DagsterInstance) -> None:
-        self.runs = folder / "runs"
-        self.runs.mkdir()
-        self.resource = PipelineResource(data=str(folder / "data"), sources=[str(self.runs)])
-        self.defs = build_defs(self.resource)
+    def __init__(self, place: Path, instance: dg.DagsterInstance, graph: Graph = GRAPH) -> None:
+        self.runs = place / "runs"
+        self.runs.mkdir(exist_ok=True)
+        self.graph = graph
+        self.resource = DataFolderResource(data=str(place / "data"), sources=[str(self.runs)])
+        self.defs = build_defs(self.resource, graph)
         self.instance = instance
 
     @property
     def folder(self):
-        return self.resource.pipeline()
+        return self.resource.folder()
 
     def materialize(self, *assets: str, keys: list[str] = (), **config: object):
         """One run of the named assets, as the UI would start it."""
-        known = self.instance.get_dynamic_partitions(RUN_FILES.name)
-        self.instance.add_dynamic_partitions(RUN_FILES.name, [k for k in keys if k not in known])
+        register(self.instance, list(keys))
         return dg.materialize(
-            ASSETS,
+            ASSETS if self.graph is GRAPH else assets_of(self.graph),
             selection=list(assets),
             resources={"infrascope": self.resource},
             instance=self.instance,
@@ -40,8 +43,19 @@ class Location:
             raise_on_error=False,
         )
 
+    def run_job(self, name: str):
+        """One run of a job, as the UI would start it."""
+        return self.defs.resolve_job_def(name).execute_in_process(instance=self.instance, raise_on_error=False)
+
     def materialized(self, asset: str) -> set[str]:
         return set(self.instance.get_materialized_partitions(dg.AssetKey(asset)))
+
+    def metadata(self, asset: str, key: str | None = None) -> dict[str, dg.MetadataValue]:
+        """What the latest materialization of an asset, or of one of its partitions, says."""
+        records = self.instance.fetch_materializations(
+            dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[key] if key else None), limit=1
+        ).records
+        return dict(records[0].asset_materialization.metadata)
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES
-from infrascope_dagster.defs.runs.sensor import run_file_sensor
+from infrascope_core.run_files.runs import run_file
+from infrascope_core.run_files.tables import REJECTED_FILES
+from infrascope_dagster.defs.sensors import run_file_sensor
 from infrascope_dagster.partitions import RUN_FILES
 from tests.runs import write_run
 
@@ -25,7 +26,7 @@ class Clock:
             cursor=self.cursor,
             resources={"infrascope": self.location.resource},
         )
-        result = run_file_sensor(context)
+        result = run_file_sensor(self.location.graph)(context)
         if isinstance(result, dg.SkipReason):
             return []
         self.cursor = result.cursor
@@ -125,7 +126,7 @@ def test_a_changed_file_is_made_again_and_no_other(clock):
     asked = {key for tick in history for keys in tick.values() if keys is not True for key in keys}
     assert asked == {second.stem}
     assert first.stem not in asked
-    assert clock.location.run_file(folder, second.stem)["samples"] == 500
+    assert run_file(clock.location.folder, second.stem)["samples"] == 500
 
 
 def test_a_model_that_did_not_change_moves_nothing_and_a_refit_moves_all(clock):
@@ -144,7 +145,7 @@ def test_a_model_that_did_not_change_moves_nothing_and_a_refit_moves_all(clock):
 
 
 def test_the_sensor_is_capped_and_survives_a_missing_folder(clock, monkeypatch):
-    monkeypatch.setattr("infrascope_dagster.defs.runs.sensor.PER_TICK", 2)
+    monkeypatch.setattr("infrascope_dagster.defs.sensors.PER_TICK", 2)
     keys = [write_run(clock.location.runs, second).stem for second in range(1, 6)]
     assert [clock.sense() for _ in range(4)] == [keys[:2], keys[2:4], keys[4:], []]
     clock.location.runs.rename(clock.location.runs.with_name("away"))

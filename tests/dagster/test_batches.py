@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from infrascope_core.quality.tables import QUALITY_METRICS
-from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES
+from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_dagster.partitions import RUN_FILES
 from tests.runs import SPOIL, write_run
 
@@ -59,33 +59,36 @@ def test_one_of_three_is_bad(location):
     write_run(location.runs, 2)
     assert location.materialize(*INGEST, keys=[keys[1]]).success
     assert failed(location) == []
+    assert location.materialize("rejected_files").success
     assert location.folder.lake.read(REJECTED_FILES).is_empty()
 
 
-def test_a_batch_is_one_step_and_reports_each_key(location):
-    keys = [write_run(location.runs, second).stem for second in range(1, 6)]
+def test_a_batch_is_one_step_and_each_partition_shows_its_own(location):
+    keys = [write_run(location.runs, second, samples=400 + second).stem for second in range(1, 6)]
     result = location.materialize(*INGEST, keys=keys)
     assert result.success
     assert len([event for event in result.all_events if event.is_step_success]) == 1
     assert location.materialized("telemetry") == set(keys)
-    event = location.instance.get_latest_materialization_event(dg.AssetKey("run_files"))
-    metadata = event.asset_materialization.metadata
-    assert metadata["dagster/row_count"].value == 5
-    assert keys[0].replace("_", r"\_")[:40] in metadata["preview"].value
-    assert len(metadata) <= 10
+    for second, key in enumerate(keys, start=1):
+        metadata = location.metadata("run_files", key)
+        assert metadata["dagster/row_count"].value == 1
+        assert metadata["samples"].value == 400 + second
+        assert len(metadata) <= 10
 
 
-def test_a_current_product_is_kept(location):
+def test_a_current_product_is_kept_and_shown_all_the_same(location):
     key = write_run(location.runs, 1).stem
     location.materialize(*INGEST, keys=[key])
     path = location.folder.lake.path(QUALITY_METRICS, key)
-    stamps = set()
-    for kept in (0, 1):
+    stamps, rows = set(), set()
+    for kept in (False, True):
         assert location.materialize("quality_metrics", keys=[key]).success
-        event = location.instance.get_latest_materialization_event(dg.AssetKey("quality_metrics"))
-        assert event.asset_materialization.metadata["kept"].value == kept
+        metadata = location.metadata("quality_metrics", key)
+        assert metadata["kept"].value is kept
         stamps.add(path.stat().st_mtime_ns)
+        rows.add(metadata["dagster/row_count"].value)
     assert len(stamps) == 1
+    assert rows == {location.folder.lake.read(QUALITY_METRICS, key).height}
 
 
 def test_a_second_file_of_one_name_and_a_file_of_no_known_name(location):

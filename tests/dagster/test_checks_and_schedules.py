@@ -9,14 +9,13 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
-from infrascope_core.patterns.mining import is_mined
 
-from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
+from infrascope_core.pipeline import GRAPH
+from infrascope_core.run_files.runs import accepted
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
-from infrascope_dagster.defs.fleet import checks as fleet
-from infrascope_dagster.defs.fleet.schedules import fill_missing, refit_and_remine
-from infrascope_dagster.defs.runs import checks as runs
-from infrascope_dagster.in_process import bring_up_to_date
+from infrascope_dagster.defs.checks import QUESTIONS
+from infrascope_dagster.defs.schedules import fill_missing
 from infrascope_dagster.partitions import RUN_FILES
 from tests.dagster.conftest import Location
 from tests.runs import write_run
@@ -33,7 +32,7 @@ def healthy(tmp_path_factory):
         location = Location(folder, instance)
         for second in (1, 2, 3):
             write_run(location.runs, second, samples=600)
-        bring_up_to_date(location.folder, False, lambda *_: None, instance)
+        assert location.run_job("refresh").success
         yield location
 
 
@@ -52,16 +51,16 @@ def filled(healthy, tmp_path):
         healthy.instance.delete_dynamic_partition(RUN_FILES.name, key)
 
 
-def outcome(check, location) -> bool:
+def outcome(name, location) -> bool:
     job = location.defs.resolve_implicit_global_asset_job_def()
-    done = job.get_subset(asset_check_selection=set(check.check_keys)).execute_in_process(instance=location.instance)
+    (key,) = {key for key in job.asset_layer.asset_graph.asset_check_keys if key.name == name}
+    done = job.get_subset(asset_check_selection={key}).execute_in_process(instance=location.instance)
     (evaluation,) = done.get_asset_check_evaluations()
     return evaluation.passed
 
 
 def test_a_healthy_folder_passes(filled):
-    for check in (runs.no_partition_left_failed, runs.baskets_complete, runs.no_level_drift,
-                  fleet.no_rejected_files, fleet.no_degenerate_groups, fleet.pooled_tables_complete):  # fmt: skip
+    for check in (*QUESTIONS, "no_partition_left_failed"):
         assert outcome(check, filled), check
 
 
@@ -70,20 +69,20 @@ def test_rejected_and_failed(filled):
     bad.write_text("nothing")
     filled.materialize("run_files", "telemetry", "faults", keys=[bad.stem])
     filled.materialize("rejected_files")
-    assert not outcome(fleet.no_rejected_files, filled)
-    assert not outcome(runs.no_partition_left_failed, filled)
+    assert not outcome("no_rejected_files", filled)
+    assert not outcome("no_partition_left_failed", filled)
 
 
 def test_missing_baskets(filled):
-    key = filled.accepted(folder)["run_key"][0]
-    lake = filled.pipeline.lake
+    key = accepted(filled.folder)["run_key"][0]
+    lake = filled.folder.lake
     lake.write(lake.read(BASKETS, key).head(5), BASKETS, key)
-    assert not outcome(runs.baskets_complete, filled)
-    assert not outcome(fleet.pooled_tables_complete, filled)
+    assert not outcome("baskets_complete", filled)
+    assert not outcome("pooled_tables_complete", filled)
 
 
 def test_degenerate_and_drifted_levels(filled):
-    lake = filled.pipeline.lake
+    lake = filled.folder.lake
     fitted = lake.read(THRESHOLDS)
     cpu = pl.col("metric_group") == "CPU_busy"
     made_from = lake.made_from(THRESHOLDS)
@@ -97,14 +96,14 @@ def test_degenerate_and_drifted_levels(filled):
         "thresholds",
         made_from=made_from,
     )
-    assert not outcome(fleet.no_degenerate_groups, filled)
-    assert not outcome(runs.no_level_drift, filled)
+    assert not outcome("no_degenerate_groups", filled)
+    assert not outcome("no_level_drift", filled)
 
 
 def test_the_daily_schedule(filled):
     def requests():
         context = dg.build_schedule_context(instance=filled.instance, scheduled_execution_time=datetime(2026, 11, 2, 6))
-        return list(fill_missing(context))
+        return list(fill_missing(GRAPH)(context))
 
     (skipped,) = requests()
     assert isinstance(skipped, dg.SkipReason)
@@ -120,10 +119,14 @@ def test_the_daily_schedule(filled):
 
 
 def test_the_refit_job(filled):
-    write_run(filled.runs, 8, samples=600, burst=(0, 300))
-    before = filled.pipeline.lake.read(THRESHOLDS)
-    job = filled.defs.get_job_def(refit_and_remine.name)
-    assert job.execute_in_process(instance=filled.instance).success
-    after = filled.pipeline.lake.read(THRESHOLDS)
+    late = write_run(filled.runs, 8, samples=600, burst=(0, 300)).stem
+    before = filled.folder.lake.read(THRESHOLDS)
+    result = filled.run_job("refit_and_remine")
+    assert result.success
+    after = filled.folder.lake.read(THRESHOLDS)
     assert after["samples"][0] > before["samples"][0]
-    assert is_mined(filled.pipeline)
+    assert GRAPH.is_current(filled.folder, FREQUENT_ITEMSETS)
+    # what it made is on the assets, under its own run
+    assert late in filled.materialized("anomaly_report")
+    record = filled.instance.fetch_materializations(dg.AssetKey("thresholds"), limit=1).records[0]
+    assert record.run_id == result.run_id

@@ -11,28 +11,36 @@ import dagster as dg
 import duckdb
 import pytest
 
-from infrascope_core.pipeline import TABLES
-from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.pipeline import GRAPH, refresh
+from infrascope_core.store.product import Scope
 from infrascope_dagster.definitions import build_defs
-from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS
-from infrascope_dagster.in_process import ASSETS, bring_up_to_date
 from infrascope_dagster.partitions import RUN_FILES, stretches
-from infrascope_dagster.resources import PipelineResource
+from infrascope_dagster.resources import DataFolderResource
 from tests.runs import write_run
 
 ROOT = Path(__file__).parents[2]
 SNAPSHOT = Path(__file__).with_name("graph.json")
 
 
+def condition(node: dg.AutomationCondition) -> object:
+    """A condition with all that it is made of: its operands, the assets they look at, cron expressions."""
+    details = {
+        name: str(getattr(node, name))
+        for name in ("cron_schedule", "cron_timezone", "allow_selection", "ignore_selection", "lookback_delta")
+        if getattr(node, name, None) is not None
+    }
+    operands = [condition(child) for child in node.children]
+    whole = {"is": node.name, "label": node.get_label(), **details, "of": operands}
+    return {key: value for key, value in whole.items() if value}
+
+
 def specs() -> dict[str, object]:
     """Every spec, job, schedule, sensor and check in plain values."""
-    defs = build_defs(PipelineResource(data="data", sources=["data/sample"]))
-    repository = defs.get_repository_def()
+    repository = build_defs(DataFolderResource(data="data", sources=["data/sample"])).get_repository_def()
     graph = repository.asset_graph
     assets = {}
     for key in sorted(graph.get_all_asset_keys(), key=str):
         node = graph.get(key)
-        condition = node.automation_condition
         policy = node.backfill_policy
         assets[key.to_user_string()] = {
             "group": node.group_name,
@@ -42,18 +50,32 @@ def specs() -> dict[str, object]:
             "batch": policy.max_partitions_per_run if policy else None,
             "code_version": node.code_version,
             "pools": sorted(node.pools or ()),
-            "condition": condition.get_label() if condition else None,
+            "condition": condition(node.automation_condition) if node.automation_condition else None,
             "description": node.description,
             "columns": [c.name for c in node.metadata["dagster/column_schema"].columns]
             if "dagster/column_schema" in node.metadata
             else None,
-            "checks": sorted(check.name for check in node.check_keys),
+            "checks": {
+                check.name: condition(graph.get(check).automation_condition)
+                for check in sorted(node.check_keys, key=str)
+                if graph.get(check).automation_condition
+            },
         }
     return {
         "assets": assets,
-        "jobs": sorted(job.name for job in repository.get_all_jobs() if not job.name.startswith("__")),
-        "schedules": {s.name: s.cron_schedule for s in repository.schedule_defs},
-        "sensors": {s.name: s.minimum_interval_seconds for s in repository.sensor_defs},
+        "jobs": {
+            job.name: sorted(key.to_user_string() for key in job.asset_layer.selected_asset_keys)
+            for job in repository.get_all_jobs()
+            if not job.name.startswith("__")
+        },
+        "schedules": {
+            s.name: {"cron": s.cron_schedule, "job": s.job_name, "status": s.default_status.value}
+            for s in repository.schedule_defs
+        },
+        "sensors": {
+            s.name: {"seconds": s.minimum_interval_seconds, "status": s.default_status.value}
+            for s in repository.sensor_defs
+        },
     }
 
 
@@ -64,20 +86,33 @@ def test_nothing_changes_unseen(request):
     assert found == SNAPSHOT.read_text(), "the graph changed; if on purpose, run `make snapshot`"
 
 
-def test_every_table_is_an_asset_with_its_columns():
+def test_the_snapshot_holds_what_a_condition_is_made_of():
+    """Another cron, or another selection, is another snapshot."""
+    on_the_clock = dg.AutomationCondition.cron_tick_passed
+    assert condition(on_the_clock("*/15 * * * *")) != condition(on_the_clock("0 0 1 1 *"))
+    deps = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.missing())
+    assert condition(deps.ignore(dg.AssetSelection.assets("a"))) != condition(
+        deps.ignore(dg.AssetSelection.assets("b"))
+    )
+
+
+def test_every_table_is_an_asset_with_its_columns_and_its_true_code_version():
     assets = specs()["assets"]
-    assert set(assets) == set(TABLES) | {"telemetry", "source_files"}
-    for name, table in TABLES.items():
+    assert set(assets) == set(GRAPH.tables) | {"source_files"}
+    for name, table in GRAPH.tables.items():
         assert assets[name]["columns"] == table.schema.names()
         assert assets[name]["description"] == table.meaning
-    assert {a["group"] for a in assets.values()} == {
-        "ingest",
-        "quality",
-        "symbols",
-        "patterns",
-        "anomalies",
-        "evaluation",
-    }
+        assert assets[name]["code_version"] == GRAPH.product(name).code_version
+    folders = {path.parent.name for path in (ROOT / "infrascope_core").glob("*/products.py")}
+    assert {a["group"] for a in assets.values()} == folders
+
+
+def test_an_asset_depends_on_all_that_its_product_reads():
+    assets = specs()["assets"]
+    for product in GRAPH.order:
+        if product.scope is not Scope.ARRIVING:
+            reads = {table.name for table in (*product.reads, *product.quotes)}
+            assert reads <= set(assets[product.name]["deps"]), product.name
 
 
 def test_definitions_validate(tmp_path):
@@ -95,30 +130,30 @@ def test_definitions_validate(tmp_path):
 def test_the_whole_graph_through_dagster(location):
     keys = [write_run(location.runs, s, samples=600, burst=(300, 380) if s == 2 else None).stem for s in range(1, 5)]
     keys.append(write_run(location.runs, 5, host="h2").stem)
-    told = []
-    bring_up_to_date(location.folder, False, lambda *said: told.append(said), location.instance)
-    on_demand = {asset.key.to_user_string() for asset in EVALUATIONS}
-    assert location.materialize(*on_demand).success
-    for name in set(TABLES) - on_demand:
-        assert ("telemetry" if name in ("run_files", "faults") else name) in {table for table, *_ in told}
-    assert all(location.materialized(p.key.to_user_string()) == set(keys) for p in ASSETS[2:9])
-    for name in set(TABLES):
-        event = location.instance.get_latest_materialization_event(dg.AssetKey(name))
-        assert len(event.asset_materialization.metadata) <= 10
+    assert location.run_job("refresh").success
+    assert location.materialize(*(p.name for p in GRAPH.order if p.scope is Scope.STUDIED)).success
+    for product in GRAPH.order:
+        for table in product.tables:
+            assert not product.scope.per_run or location.materialized(table.name) == set(keys), table.name
+            assert len(location.metadata(table.name)) <= 10
+    shown = [table.name for table in GRAPH.tables.values() if not table.wide]
     with duckdb.connect(str(location.folder.warehouse), read_only=True) as con:
-        rows = {name: con.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES}
+        rows = {name: con.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in shown}
     empty = {name for name, n in rows.items() if not n}
     assert empty == {"rejected_files", "faults"}
 
 
 def test_a_warehouse_that_somebody_has_open_stops_nobody(location):
     write_run(location.runs, 1)
-    bring_up_to_date(location.folder, False, lambda *_: None)
+    refresh(location.folder)
     with duckdb.connect(str(location.folder.warehouse)) as con:  # open for writing, the worst case
         write_run(location.runs, 2)
-        bring_up_to_date(location.folder, False, lambda *_: None)
-        assert con.execute("SELECT count(*) FROM run_files").fetchone() == (2,)  # views show the lake
+        refresh(location.folder)
+        # who has the old file open keeps its findings; views show the lake
+        assert con.execute("SELECT count(*) FROM run_files").fetchone() == (1,)
+        assert con.execute("SELECT count(DISTINCT run_key) FROM baskets").fetchone() == (2,)
     with duckdb.connect(str(location.folder.warehouse), read_only=True) as con:
+        assert con.execute("SELECT count(*) FROM run_files").fetchone() == (2,)
         assert con.execute("SELECT count(DISTINCT run_key) FROM baskets").fetchone() == (2,)
 
 

@@ -9,14 +9,14 @@ import dagster as dg
 import pytest
 
 from infrascope_core.anomalies.detectors import DETECTORS
+from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.settings import Settings
+from infrascope_core.store.product import Scope
 from infrascope_core.studies.settings import LatencySettings
 from infrascope_dagster import resources
-from infrascope_dagster.defs.fleet.evaluations import EVALUATIONS
-from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
-NAMES = {asset.key.to_user_string() for asset in EVALUATIONS}
+NAMES = {product.name for product in GRAPH.order if product.scope is Scope.STUDIED}
 SUNDAY_NIGHT = datetime(2026, 11, 22, 3, tzinfo=UTC)
 
 
@@ -25,7 +25,7 @@ def filled(location):
     """Three runs of one job, on three hosts."""
     for second in range(1, 4):
         write_run(location.runs, second, host=f"h{second}")
-    bring_up_to_date(location.folder, False, lambda *_: None, location.instance)
+    assert location.run_job("refresh").success
     return location
 
 
@@ -38,18 +38,18 @@ def test_the_command_compares_hosts_once_and_evaluates_nothing(filled):
     told = []
     assert metadata_of(filled, "host_deviations")["jobs"].value == 1
     assert all(filled.instance.get_latest_materialization_event(dg.AssetKey(name)) is None for name in NAMES)
-    bring_up_to_date(filled.pipeline, False, lambda *said: told.append(said[0]), filled.instance)
+    refresh(filled.folder, False, lambda product, *_: told.append(product))
     assert "host_deviations" not in told
     write_run(filled.runs, 4, host="h4")
-    bring_up_to_date(filled.pipeline, False, lambda *said: told.append(said[0]), filled.instance)
+    refresh(filled.folder, False, lambda product, *_: told.append(product))
     assert "host_deviations" in told
 
 
 def test_the_job_makes_all_three(filled):
-    job = filled.defs.resolve_job_def("evaluations")
+    job = filled.defs.resolve_job_def("studies")
     assert {key.to_user_string() for key in job.asset_layer.selected_asset_keys} == NAMES
     quick = Settings(latency=LatencySettings(batches=(1,), rounds=2))
-    filled.resource = resources.of(replace(filled.pipeline, settings=quick))
+    filled.resource = resources.of_folder(replace(filled.folder, settings=quick))
     assert filled.materialize(*NAMES).success
     assert metadata_of(filled, "window_agreement")["dagster/row_count"].value == 9
     assert "picture" in metadata_of(filled, "window_agreement")
