@@ -1,4 +1,4 @@
-"""The partitions: one per run file, named by its stem (DESIGN section 3, decision 1)."""
+"""The partitions: one per run file, named by its stem (docs/design.md, Decisions)."""
 
 import warnings
 from collections.abc import Collection, Iterator
