@@ -8,7 +8,7 @@ DATA   ?= data
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: demo test check dev bench evaluate docs snapshot clean help
+.PHONY: demo test check dev bench evaluate docs snapshot format hooks clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -42,12 +42,18 @@ bench: $(READY)  ## ratios against peers, measured side by side in one run
 evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluation.md; REAL=DIR adds real data sets
 	$(BIN)/python -m benchmarks.evaluation $(if $(REAL),--real $(REAL))
 
-docs: $(READY)   ## write docs/tables.md and the reports' schema anew from the code
-	@$(BIN)/python -c 'from infrascope_core.tables import as_markdown; print(as_markdown(), end="")' > docs/tables.md
-	@$(BIN)/python -c 'from infrascope_core.report import json_schema; print(json_schema(), end="")' > docs/report.schema.json
+docs: $(READY)   ## write the generated pages of docs/ anew: settings, decisions, the reports' schema
+	@$(BIN)/python -m infrascope_core.documentation docs
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
 	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update
+
+format: $(READY) ## put the code into its format, and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+hooks: $(READY)  ## run ruff and mypy before every commit (needs pre-commit on the path)
+	pre-commit install
 
 clean:           ## remove what the project made (not the run files)
 	rm -rf $(VENV) .dagster data/lake data/models data/reports data/warehouse.duckdb data/settings.json .pytest_cache .mypy_cache .ruff_cache

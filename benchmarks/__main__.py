@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import collector, detectors, features, folder, simulator
+from benchmarks import collector, detectors, features, pipeline, simulator
 
 
 def main() -> int:
@@ -17,7 +17,7 @@ def main() -> int:
     table = Table("what", "figure", "target", "met")
     missed = 0
     for claim in (
-        *folder.claims(console),
+        *pipeline.claims(console),
         *features.claims(console),
         *detectors.claims(console),
         *simulator.claims(console),
@@ -30,13 +30,13 @@ def main() -> int:
     return min(missed, 1) if "--strict" in sys.argv else 0
 
 
-def _collector(console: Console) -> list[folder.Claim]:
+def _collector(console: Console) -> list[pipeline.Claim]:
     console.print("collector: recording `sleep` at 100 ms for a minute ...")
     figures = collector.measure(60)
     for name, value in figures.items():
         console.print(f"  {name}: {value:.4g}")
     return [
-        folder.Claim(
+        pipeline.Claim(
             "recorder at 100 ms, CPU time in % of one core (Reveal, 5.3: 1.2 to 1.4 %)",
             figures["percent_of_core"],
             1.4,

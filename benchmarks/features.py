@@ -111,7 +111,7 @@ def _dickey_fuller(x: np.ndarray, param: list[dict[str, str]]) -> list[tuple[str
 
 
 _dickey_fuller.__name__ = "dickey_fuller"
-_dickey_fuller.fctype = "combiner"
+_dickey_fuller.fctype = "combiner"  # type: ignore[attr-defined]  # tsfresh asks a calculator for it
 
 _CALCULATORS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
     "autocorrelation__lag_1": ("autocorrelation", [{"lag": 1}]),

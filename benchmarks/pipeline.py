@@ -11,10 +11,10 @@ from pathlib import Path
 import pandas as pd
 import polars as pl
 import pyarrow.csv
-from infrascope_core.models import fit_metric_catalog, fit_thresholds
-from infrascope_core.steps import make
 from rich.console import Console
 
+from infrascope_core.pipeline import GRAPH
+from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.tables import CURATED_METRICS, THRESHOLDS
@@ -61,22 +61,22 @@ def best(rounds: int, **work: Callable[[], object]) -> dict[str, float]:
 
 def claims(console: Console) -> Iterator[Claim]:
     """Measure, print the times, and give the ratios."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder, "runs", f"{NAME}.txt"), frame(gpu_columns(), SAMPLES))
+    with tempfile.TemporaryDirectory() as place:
+        path = write(Path(place, "runs", f"{NAME}.txt"), frame(gpu_columns(), SAMPLES))
         console.print(f"run file: {SAMPLES:,} × {len(gpu_columns())}, {path.stat().st_size / 1e6:.0f} MB")
-        folder = DataFolder(Path(folder, "data"), Settings(), (path.parent,))
-        folder.ingest(NAME, [path])
-        make(folder, "quality_metrics", NAME)
-        fit_metric_catalog(folder)
+        folder = DataFolder(Path(place, "data"), Settings(), (path.parent,))
+        for table in ("run_files", "quality_metrics"):
+            GRAPH.make(folder, table, NAME)
+        GRAPH.make_pooled(folder, "metric_catalog")
         for table in ("curated_metrics", "group_windows"):
-            make(folder, table, NAME)
-        fit_thresholds(folder)
+            GRAPH.make(folder, table, NAME)
+        GRAPH.make_pooled(folder, "thresholds")
         times = best(
             ROUNDS,
             pandas=lambda: pd.read_csv(path, sep="\t"),
             polars=lambda: pl.read_csv(path, separator="\t"),
             pyarrow=lambda: pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter="\t")),
-            ingest=lambda: folder.ingest(NAME, [path]),
+            ingest=lambda: Inbox.of(folder).ingest(NAME),
             **{table: _maker(folder, table) for table in AFTER_INGEST},
         )
         for name, seconds in times.items():
@@ -92,7 +92,7 @@ def claims(console: Console) -> Iterator[Claim]:
 
 
 def _maker(folder: DataFolder, table: str) -> Callable[[], object]:
-    return lambda: make(folder, table, NAME)
+    return lambda: GRAPH.make(folder, table, NAME)
 
 
 def _pandas_loop(folder: DataFolder) -> float:

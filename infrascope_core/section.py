@@ -8,9 +8,12 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A section of the settings: frozen, so that it can be hashed into a fingerprint, and strict about names."""
+    """A section of the settings: frozen, so that it can be hashed into a fingerprint, and strict about names.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    The text under a field is its description: what it means, with its unit, and where the default comes from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     def digest(self) -> str:
         """Short stable hash of all values, for fingerprints."""

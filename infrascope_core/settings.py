@@ -28,6 +28,7 @@ class Settings(Section):
     """All settings of a pipeline run."""
 
     recipe: str = "default"
+    """Metric groups and how they become levels: `default`, `infrascope`, or the path of a YAML file."""
     reader: ReaderSettings = ReaderSettings()
     windows: WindowSettings = WindowSettings()
     features: FeatureSettings = FeatureSettings()

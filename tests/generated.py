@@ -93,7 +93,7 @@ def _protocols(host: str) -> list[str]:
 
 
 _ZERO_SHARE = 516 / 764
-"""Share of columns that are always zero in GPU files (FORMAT, typical values)."""
+"""Share of columns that are always zero in GPU files (docs/format.md, Typical values)."""
 
 
 def frame(columns: list[str], samples: int, seed: int = 0) -> pl.DataFrame:

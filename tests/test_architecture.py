@@ -1,4 +1,4 @@
-"""The arrows of DESIGN section 2: the core knows no orchestrator, and its layers look one way."""
+"""The arrows of docs/design.md, Structure: the core knows no orchestrator, and its layers look one way."""
 
 from __future__ import annotations
 

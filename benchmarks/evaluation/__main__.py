@@ -16,7 +16,6 @@ from benchmarks.evaluation.page import Suite, write_page
 from infrascope_core.cli.evaluate import show
 from infrascope_core.evaluation.data_set import evaluate, load_data_sets
 from infrascope_core.settings import load_settings
-from infrascope_dagster.in_process import bring_up_to_date
 
 SUITE = Path(__file__).with_name("suite.yaml")
 REPOSITORY = Path(__file__).parents[2]
@@ -37,7 +36,7 @@ def main(words: list[str]) -> int:
             written = simulated.write(simulated.planned(plan, asked.seeds, asked.workloads), roots["simulated"])
             console.print(f"{written} runs simulated after {time.monotonic() - started:.0f} s")
         sets = [s for s in load_data_sets(SUITE, roots) if not asked.only or s.name in asked.only]
-        result = evaluate(sets, Path(folder, "data"), settings, bring_up_to_date)
+        result = evaluate(sets, Path(folder, "data"), settings)
     show(result)
     suite = Suite(sets, plan, asked.seeds, real=asked.real is not None)
     if asked.json is not None:

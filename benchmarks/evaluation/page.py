@@ -149,6 +149,7 @@ def _target(result: Evaluation, data_set: str, target: Target) -> list[list[str]
     rows = _scope(result.figures, data_set, target.part)
     value = _value(rows, target.figure, target.method)
     limit = target.at_least if target.at_least is not None else target.at_most
+    assert limit is not None  # a target has one of them
     met = value is not None and (value >= limit if target.at_least is not None else value <= limit)
     said = f"{'≥' if target.at_least is not None else '≤'} {limit:g}"
     reached = "unknown" if value is None else "yes" if met else "**no**"
@@ -259,7 +260,7 @@ def _remarks(result: Evaluation) -> Iterable[str]:
         yield from (f"{name}: {note}" for note in judgement.notes)
         yield from (f"{name}: {path.name} {said}" for path, said in judgement.problems)
     yield from result.unjudged.values()
-    hours = {name: judgement.runs["healthy_hours"].sum() for name, judgement in result.judgements.items()}
+    hours = {name: float(judgement.runs["healthy_hours"].sum()) for name, judgement in result.judgements.items()}
     longest = max(hours, key=lambda name: hours[name])
     if len(hours) > 1 and hours[longest] > sum(hours.values()) / 2:
         share = hours[longest] / sum(hours.values())

@@ -70,6 +70,6 @@ def _fault(plan: dict[str, Any], name: str, level: str, place: int) -> Fault:
 
 
 def _job(
-    plan: dict[str, Any], workload: dict[str, str], platform: Platform, seed: int, faults: tuple[Fault, ...]
+    plan: dict[str, Any], workload: dict[str, Any], platform: Platform, seed: int, faults: tuple[Fault, ...]
 ) -> Job:
     return Job(platform, **workload, minutes=plan["minutes"], seed=seed, faults=faults)

@@ -28,7 +28,7 @@ class ProbeUnavailableError(Exception):
 
 
 class Column(NamedTuple):
-    """One column of a run file, without the host (FORMAT: `Source:metric[.instance].host[unit]`).
+    """One column of a run file, without the host (docs/format.md: `Source:metric[.instance].host[unit]`).
 
     `difference` says that the text holds a counter and the file its difference to the previous sample.
     """

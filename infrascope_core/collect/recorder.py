@@ -189,7 +189,7 @@ def record(
 
 
 def default_probes() -> list[Probe]:
-    """All probes, in the column order of the public data set (FORMAT), those it lacks at the end."""
+    """All probes, in the public data set's column order (docs/format.md), those it lacks at the end."""
     return [
         PerfProbe(),
         meminfo_probe(),

@@ -76,8 +76,8 @@ def _of_host(telemetry: pl.DataFrame) -> pl.DataFrame:
 def _facts(values: pl.DataFrame) -> pl.DataFrame:
     """Statistics of every column, one row a column.
 
-    Two thirds of the columns of a run never move (FORMAT, typical values): their mean is their one value and their
-    spread 0, exactly, and need not be computed.
+    Two thirds of the columns of a run never move (docs/format.md, Typical values): their mean is their one value and
+    their spread 0, exactly, and need not be computed.
     """
     facts = pl.DataFrame(
         {

@@ -8,16 +8,16 @@ from infrascope_core.section import Section
 
 
 class ReanalysisSettings(Section):
-    """Telling cumulative counters by how they move (Reveal, appendix B; docs/adr/0016)."""
+    """Recognising cumulative counters by how they move (Reveal, appendix B; docs/adr/0016)."""
 
     min_moves: int = Field(30, ge=1)
     """Fewest moves to judge by: a gauge that falls in one of ten moves shows it within 30 with a chance of 96 %."""
     max_fall_share: float = Field(0.0005, ge=0, lt=1)
     """Falls that are no resets, as a share of the moves; /proc/stat's own counters fall now and then (proc(5))."""
     reset_below: float = Field(0.1, gt=0, lt=1)
-    """A fall is a reset if the run's smallest value is below this share of its largest, ..."""
+    """A fall is a reset if the run's smallest value is below this share of its largest value, ..."""
     max_resets: int = Field(2, ge=0)
-    """... and the run falls no more often than this."""
+    """... and the number of falls in the run is at most this."""
     min_pairs: int = Field(1, ge=1)
     """Fewest pairs of successive runs of a host to judge by their order: one is in order by chance half the time."""
     max_broken_pairs: float = Field(0.25, ge=0, lt=1)
@@ -42,15 +42,16 @@ class SelectionSettings(Section):
 
     enabled: bool = False
     """Whether window features leave out redundant metrics; the catalogue names them in any case. Not by default:
-    what is redundant in normal times tells of faults, by departing from what it was redundant to (docs/adr/0020)."""
+    in a fault, a metric often departs from what it is redundant to in normal times (docs/adr/0020)."""
     max_correlation: float = Field(0.5, gt=0, le=1)
-    """|r| above which one of two metrics is redundant (the paper's)."""
+    """Pearson correlation |r| above which one of two metrics is redundant (the paper's)."""
     across_subsystems: bool = False
     """Whether a metric may be represented by one of another subsystem. The paper's clusters know no subsystems; but
     what moves together in normal times need not do so in a fault, and the reason's subsystem would be another's."""
     max_runs: int = Field(10, ge=1)
     """Most runs of a workload whose telemetry is read (a seeded choice): the paper's workloads have 10."""
     random_state: int = 0
+    """Seed of the choice of runs."""
 
     def fitted(self) -> SelectionSettings:
         """What the catalogue rests on: it names redundant metrics whether or not they are left out."""
@@ -61,10 +62,10 @@ class PruningCurveSettings(Section):
     """What selection would keep at other thresholds (Reveal, figure 4)."""
 
     thresholds: int = Field(90, ge=2)
-    """Points of the curve ..."""
+    """Number of points of the curve ..."""
     lowest: float = Field(0.1, gt=0, lt=1)
-    """... from here ..."""
+    """... from this correlation |r| ..."""
     highest: float = Field(0.99, gt=0, le=1)
-    """... to here (the paper's figure 4)."""
+    """... to this correlation |r| (the paper's figure 4)."""
     shrinkage: float = Field(0.05, gt=0, lt=1)
     """Weight of the unit matrix in the correlation matrix before it is inverted for the multi-R2 proxy."""

@@ -23,7 +23,7 @@ def metric_status(
 ) -> pl.DataFrame:
     """Verdict per platform and metric over all runs.
 
-    The rules of the status are the recipe's (DESIGN section 4): always missing, always zero, near constant. The
+    The rules of the status are the recipe's (docs/design.md, Recipes): always missing, always zero, near constant. The
     treatment says which metrics are cumulative counters (Reveal, appendix B; docs/adr/0016).
 
     Parameters

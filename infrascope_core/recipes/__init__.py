@@ -66,7 +66,7 @@ class Recipe(_Strict):
     near_constant : float
         A metric whose constancy figure is below it is excluded.
     method : str
-        `terciles` or `mode_aware` (DESIGN section 4).
+        `terciles` or `mode_aware` (docs/design.md, Recipes).
     population : str
         What thresholds are fitted on: all raw `samples` of a group's columns, or its `windows`.
     quantiles : tuple of float

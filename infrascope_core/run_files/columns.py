@@ -76,7 +76,7 @@ def family(metric: str) -> str:
 
 
 def is_gpu_metric(metric: str) -> bool:
-    """Whether the metric makes its file a GPU platform's (DESIGN section 4)."""
+    """Whether the metric makes its file a GPU platform's (docs/design.md, Recipes)."""
     return metric.startswith("GPU:")
 
 

@@ -1,4 +1,4 @@
-"""Labels: `<stem>.faults.csv` beside a run file lists its known faults (FORMAT, "Labels")."""
+"""Labels: `<stem>.faults.csv` beside a run file lists its known faults (docs/format.md, Labels)."""
 
 from __future__ import annotations
 

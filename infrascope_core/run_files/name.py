@@ -1,4 +1,4 @@
-"""The file-name grammar: PREFIX_MODELforTASK_DATASET_START_HOST, as `FORMAT` observed it.
+"""The file-name grammar: PREFIX_MODELforTASK_DATASET_START_HOST, as docs/format.md describes it.
 
 What belongs here: what a run file's name (and, for LLM runs, its folder) says. Not its content.
 """

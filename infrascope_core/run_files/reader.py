@@ -74,7 +74,7 @@ def read_run_file(path: Path, settings: ReaderSettings | None = None) -> RunFile
     Raises
     ------
     RunFileError
-        The file is rejected as a whole (DESIGN section 6); the message names the line or column.
+        The file is rejected as a whole (docs/design.md, Bad input); the message names the line or column.
     """
     settings = settings or ReaderSettings()
     name = parse_run_name(path)

@@ -11,8 +11,8 @@ class ReaderSettings(Section):
     """Reading of run files."""
 
     min_fields_for_tabs: int = Field(5, ge=2)
-    """Fewer tab-separated header fields than this and commas are tried (notebook of seed 000, loader)."""
+    """Fewest tab-separated fields of a header; with fewer, commas are tried (loader of the InfraScope notebook)."""
     max_bytes: int = Field(2**30, ge=1)
-    """Largest unpacked run file, in bytes; the largest of the public data set has about 0.2 GB (FORMAT)."""
+    """Largest unpacked run file, in bytes; the largest of the public data set has about 0.2 GB (docs/format.md)."""
     max_columns: int = Field(20_000, ge=2)
-    """Most columns of a run file; a two-host file of the public data set has 1,582 (FORMAT)."""
+    """Most columns of a run file; a two-host file of the public data set has 1,582 (docs/format.md)."""

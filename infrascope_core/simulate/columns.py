@@ -26,7 +26,7 @@ class Column:
 
 @cache
 def columns(platform: Platform) -> tuple[Column, ...]:
-    """The metric columns of a host in the file's order: 764 on the GPU platform, 791 on the CPU platform (FORMAT)."""
+    """The metric columns of a host in the file's order: 764 on GPU hosts, 791 on CPU hosts (docs/format.md)."""
     text = (resources.files(__package__) / "columns.yaml").read_text(encoding="utf-8")
     return tuple(column for block in yaml.safe_load(text)[platform] for column in _block(block, platform))
 

@@ -1,8 +1,8 @@
 """One host's latent state: cores, memory, disk, fabric and GPUs, as they follow from the job and from what is wrong.
 
 What belongs here: the state as a whole, and how well the cores get on with their memory. How a tool reports it is the
-business of `instruments`. Orders of magnitude are those of FORMAT ("Typical values"); directions are those of Reveal,
-sections 5.6 and 6.
+business of `instruments`. Orders of magnitude are those of docs/format.md, Typical values; directions are those of
+Reveal, sections 5.6 and 6.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the tools report of a host's state: perf, /proc, turbostat, nvidia-smi, ss and nstat, one function each.
 
-What belongs here: units, rounding, sampling and the quirks of each tool (FORMAT, "Contents"). A reading is an array of
-one value per sample, or one number for a column that never moves; nan is a value that the tool does not give.
+What belongs here: units, rounding, sampling and the quirks of each tool (docs/format.md, Contents). A reading is an
+array of one value per sample, or one number for a column that never moves; nan is a value that the tool does not give.
 Counters whose source is called `…_diff` are given per sample, all other counters since boot.
 """
 
@@ -290,7 +290,7 @@ def _nvidia_smi(scene: Scene, state: State) -> Readings:
 
 
 def _diskstats(scene: Scene, state: State) -> Readings:
-    """Per sample on CPU hosts, since boot on GPU hosts (FORMAT: only the former's source is called a difference)."""
+    """Per sample on CPU hosts, since boot on GPU hosts (docs/format.md: only the former's are named differences)."""
     dt, disk, draws = scene.dt, state.disk, scene.draws
     wait = 1 + 4 * np.minimum(disk.load, 1) ** 2
     reads = count(disk.reading * dt / 190e3, draws.stream("reads"))

@@ -257,7 +257,7 @@ class Job:
         ]
 
     def path(self, name: RunName) -> Path:
-        """A file's path below the output folder; LLM runs lie in the folder that gives their phase (FORMAT)."""
+        """A file's path below the output folder; LLM runs lie in the folder that gives their phase (docs/format.md)."""
         return Path(_LLM_FOLDER[self.phase] if name.mode == "llm" else "", f"{name.run_key}.txt")
 
     def _run_name(self, host: str, start: datetime) -> RunName:

@@ -17,7 +17,7 @@ from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 CODE_VERSION = "1"
 """Raise it when thresholds fitted on the same values would differ."""
 _MODE_MASS = 1 / 3
-"""A value that holds more than this share of a group's mass becomes a level of its own (DESIGN section 4)."""
+"""A value that holds more than this share of a group's mass becomes a level of its own (docs/design.md, Recipes)."""
 _LEVEL_MASS = 0.01
 """A level with a smaller share of the fitted values counts as empty: it is never frequent at 1 %."""
 

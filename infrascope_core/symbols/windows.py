@@ -11,7 +11,7 @@ from infrascope_core.symbols.tables import GROUP_WINDOWS
 
 
 def group_windows(curated: Relation, recipe: Recipe, settings: WindowSettings) -> pl.DataFrame:
-    """Reduce a run's curated samples to windows (`sql/window.sql`; DESIGN section 4).
+    """Reduce a run's curated samples to windows (`sql/window.sql`; docs/design.md, Recipes).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A straightforward pandas reading of the recipe `infrascope` (DESIGN section 4): slow, plain, the oracle.
+"""A straightforward pandas reading of the recipe `infrascope` (docs/design.md, Recipes): slow, plain, the oracle.
 
 It shares no code with the package; only the file names tell it the run and the platform is told by columns.
 """

@@ -71,7 +71,7 @@ def quantiles(platform, metric, samples=slice(None)):
 
 
 def test_typical_values_lie_near_those_of_the_data_set():
-    """FORMAT, "Typical values": the 0.33 and 0.67 quantiles of a mixed set; a made-up mix comes near, not equal."""
+    """docs/format.md, Typical values: the 0.33 and 0.67 quantiles of a mixed set; a made-up mix comes near."""
     assert quantiles("gpu", "GPU: utilization.gpu.0[%]").tolist() == [100, 100]
     low, high = quantiles("gpu", "GPU: power.draw.0[W]")
     assert 120 < low < high < 240

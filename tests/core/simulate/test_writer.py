@@ -81,7 +81,7 @@ def files(tmp_path_factory):
 
 @pytest.mark.parametrize(("platform", "fewest", "most"), [("gpu", 480, 530), ("cpu", 70, 90)])
 def test_as_many_counters_are_always_zero_as_in_the_data_set(files, platform, fewest, most):
-    """FORMAT: 516 of 764 on GPU hosts; 720 over the nine CPU hosts, which is 80 on each."""
+    """docs/format.md: 516 of 764 on GPU hosts; 720 over the nine CPU hosts, which is 80 on each."""
     frame = files[platform].select(pl.exclude("run_key", "host", "sample", "ts"))
     zero = [c.name for c in frame if c.null_count() < len(c) and c.max() == c.min() == 0]
     assert fewest <= len(zero) <= most

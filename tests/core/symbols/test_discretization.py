@@ -125,7 +125,7 @@ def test_plain_terciles_ignore_the_mode():
 
 @pytest.mark.parametrize(("idle", "full"), [(45, 45), (50, 40)])
 def test_two_values_of_more_than_a_third_each_are_levels_of_their_own(idle, full):
-    """DESIGN section 4: LOW if it is the smallest, HIGH if the largest; a GPU that waits or works."""
+    """docs/design.md, Recipes: LOW if it is the smallest, HIGH if the largest; a GPU that waits or works."""
     values = [0.0] * idle + [30.0, 60.0] * 5 + [100.0] * full
     assert levels(values) == "L" * idle + "M" * 10 + "H" * full
 
