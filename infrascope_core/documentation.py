@@ -5,19 +5,26 @@ What belongs here: functions that return a page as text, and the list of them. W
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic.fields import FieldInfo
 
+from infrascope_core.contract import Table
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.reports.report import json_schema
 from infrascope_core.section import Section
 from infrascope_core.settings import Settings
 from infrascope_core.store.atomic import write_text
+from infrascope_core.store.graph import Graph
+from infrascope_core.store.product import Scope
 
 _BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 _TYPES = {int: "integer", float: "number", bool: "true or false", str: "text"}
@@ -54,13 +61,163 @@ latest, take the next number, and run `make docs`, which writes this index.
 """
 
 
-def pages(docs: Path) -> dict[Path, str]:
+_TABLES_HEAD = """\
+# Tables
+
+Every table with its columns, in the order in which they are made. In `warehouse.duckdb`, pooled tables and findings per
+run (marked *copied*) are tables; the other tables per run are views on the lake's Parquet files. In a data folder that
+was moved, any `infrascope` command rebuilds the file; until then, views follow
+`SET VARIABLE infrascope_data = '/new/place'`. `telemetry` is Parquet only. Times are naive UTC as the files give them;
+windows count from 0.
+
+This page is generated from the declarations by `make docs`.
+"""
+
+_ARCHITECTURE_HEAD = """\
+# Architecture
+
+InfraScope is a graph of *products*: tables that are made together by one function. Each is declared once, in the
+`products.py` of its stage, beside the science that it calls. The order of work, what is current and what is stale, the
+Dagster assets with their dependencies, conditions and code versions, the warehouse, and this page are derived from the
+declarations ([design.md](design.md) says how; [adr/0022](adr/README.md) why).
+
+This page is generated from the declarations by `make docs`.
+
+## The graph
+
+An arrow leads from what is read to what is made of it; a dotted one, from what is only quoted. Rounded boxes are made
+per run, the others over all runs; heavily framed ones are fitted models.
+
+"""
+
+
+def pages(docs: Path, graph: Graph = GRAPH) -> dict[Path, str]:
     """Every generated page by its path below the folder `docs`; reads the decision records there."""
     return {
+        docs / "tables.md": tables_page(graph),
+        docs / "architecture.md": architecture_page(graph),
         docs / "settings.md": settings_page(),
         docs / "adr" / "README.md": decisions_page(docs / "adr"),
         docs / "report.schema.json": json_schema(),
     }
+
+
+def tables_page(graph: Graph) -> str:
+    """The page of all tables: the contract with users."""
+    parts = [_TABLES_HEAD]
+    for product in graph.order:
+        for table in product.tables:
+            shown = ", copied" if product.copied and not table.wide else ""
+            parts += [f"## {table.name}\n", f"{table.meaning}\n"]
+            parts += [f"Stage {product.stage}; {product.scope}{shown}. Key: {', '.join(table.key)}.\n"]
+            rows = [f"| {c.name} | {c.dtype} | {_cell(c.meaning)} |" for c in table.columns]
+            parts += ["\n".join(["| column | type | meaning |", "|---|---|---|", *rows, ""])]
+    return "\n".join(parts)
+
+
+def architecture_page(graph: Graph) -> str:
+    """The page of the structure: the graph as a drawing, the products, the stages and their files, the layers."""
+    products = [
+        f"| {product.name} | {product.scope} | {_names(product.tables[1:])} | {_names(product.reads)} | "
+        f"{_names(product.quotes)} | {', '.join(product.settings)} | {product.code_version} |"
+        for product in graph.order
+    ]
+    parts = [
+        _ARCHITECTURE_HEAD + _drawing(graph),
+        "## The products\n",
+        "\n".join(
+            [
+                "| product | scope | makes also | reads | quotes | settings | code version |",
+                "|---|---|---|---|---|---|---|",
+                *products,
+                "",
+            ]
+        ),
+        "## The scopes\n",
+        *(f"- *{scope}*: {_one_line(meaning)}" for scope, meaning in _scopes().items()),
+        "\n## The stages and their files\n",
+        "Imports run one way: a stage imports those above it, and what all stand on; nothing imports "
+        "`infrascope_dagster`.\n",
+    ]
+    for stage in stages(graph):
+        folder = _CORE / stage
+        parts += [f"### {stage}\n", f"{_docstring(folder / '__init__.py')}\n", *_files(folder), ""]
+    for title, folder in (("What all stages stand on", _CORE), ("store", _CORE / "store")):
+        parts += [f"### {title}\n", *_files(folder), ""]
+    return "\n".join(parts) + "\n" + _WHERE_TO_ADD
+
+
+def stages(graph: Graph) -> list[str]:
+    """The stages, each after those whose tables it reads."""
+    return list(dict.fromkeys(product.stage for product in graph.products))
+
+
+_CORE = Path(__file__).parent
+_WHERE_TO_ADD = """\
+## Where to add
+
+| what | where |
+|---|---|
+| a detector | a file in `anomalies/detectors/`, and a line in its `__init__.py` |
+| a source of run files | a file in `run_files/sources/` |
+| a table | a `Table` in the `tables.py`, and a `Product` in the `products.py` of its stage; nothing else |
+| a section of the report | a field in `reports/`, its words in `reports/report.md.jinja` |
+| a metric group | a recipe: copy `recipes/default.recipe.yaml` |
+| a derived metric | `quality/derived.yaml` |
+| a setting | a field in the `settings.py` of its stage |
+| a standing question | a function in `checks.py`, and a line in `infrascope_dagster/defs/checks.py` |
+"""
+
+
+def _drawing(graph: Graph) -> str:
+    lines = ["```mermaid", "flowchart LR"]
+    for stage in stages(graph):
+        lines.append(f"  subgraph stage_{stage}[{stage}]")
+        for product in graph.order:
+            if product.stage == stage:
+                shape = "([{}])" if product.scope.per_run else "[[{}]]" if product.scope is Scope.FITTED else "[{}]"
+                lines.append(f"    {product.name}{shape.format(' + '.join(t.name for t in product.tables))}")
+        lines.append("  end")
+    for product in graph.order:
+        read = dict.fromkeys(graph.product(table).name for table in product.reads)
+        quoted = dict.fromkeys(graph.product(table).name for table in product.quotes)
+        lines += [f"  {name} --> {product.name}" for name in read]
+        lines += [f"  {name} -.-> {product.name}" for name in quoted]
+    return "\n".join([*lines, "```", ""])
+
+
+def _scopes() -> dict[str, str]:
+    """Each scope with the text below it."""
+    body = next(node for node in ast.parse(inspect.getsource(Scope)).body if isinstance(node, ast.ClassDef)).body
+    return {
+        str(assigned.value.value): str(text.value.value)
+        for assigned, text in pairwise(body)
+        if isinstance(assigned, ast.Assign)
+        and isinstance(assigned.value, ast.Constant)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
+
+
+def _files(folder: Path) -> list[str]:
+    """Each file of a package with the first sentence of its docstring."""
+    inner = (path for path in folder.iterdir() if path.is_dir() and (path / "__init__.py").is_file())
+    packages = [] if folder == _CORE else [(f"{path.name}/", path / "__init__.py") for path in sorted(inner)]
+    modules = [(path.name, path) for path in sorted(folder.glob("[!_]*.py"))]
+    return [f"- `{name}`: {_docstring(path)}" for name, path in [*modules, *packages]]
+
+
+def _docstring(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return _one_line(text.split("\n\n")[0])
+
+
+def _names(tables: Sequence[Table]) -> str:
+    return ", ".join(dict.fromkeys(table.name for table in tables))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", chr(92) + "|")
 
 
 def settings_page() -> str:

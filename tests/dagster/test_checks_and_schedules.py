@@ -17,7 +17,7 @@ from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from infrascope_dagster.defs.checks import QUESTIONS
 from infrascope_dagster.defs.schedules import fill_missing
 from infrascope_dagster.partitions import RUN_FILES
-from tests.dagster.conftest import Location
+from tests.locations import Location
 from tests.runs import write_run
 
 pytestmark = pytest.mark.xdist_group("checks")  # shares a folder

@@ -1,9 +1,10 @@
+"""A data folder with its own Dagster definitions and instance, for tests."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import dagster as dg
-import pytest
 
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.store.graph import Graph
@@ -56,14 +57,3 @@ class Location:
             dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[key] if key else None), limit=1
         ).records
         return dict(records[0].asset_materialization.metadata)
-
-
-@pytest.fixture
-def instance():
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield instance
-
-
-@pytest.fixture
-def location(tmp_path, instance):
-    return Location(tmp_path, instance)
