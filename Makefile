@@ -48,7 +48,7 @@ docs: $(READY)   ## write the generated pages of docs/ anew: settings, decisions
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
 	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update
 
-format: $(READY) ## put the code into its format, and mend what ruff can mend
+format: $(READY) ## format the code, and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

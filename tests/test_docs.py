@@ -120,7 +120,7 @@ def test_the_glossary_names_files_that_exist():
 @pytest.mark.parametrize("path", sorted(ROOT.glob("infrascope_*/**/*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_code_cites_documents_that_exist(path):
     text = path.read_text(encoding="utf-8")
-    unknown = re.search(r"\bDESIGN section|\bFORMAT[,:) ;.]|\bseed 0\d\d", text)
+    unknown = re.search(r"\bDESIGN section|\(FORMAT\b|of FORMAT\b|\bseed 0\d\d", text)
     assert unknown is None, f"{unknown[0]}: cite a page of docs/"
     for number in re.findall(r"docs/adr/(\d{4})", text):
         assert list((DOCS / "adr").glob(f"{number}-*.md")), number

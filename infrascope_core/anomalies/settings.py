@@ -57,7 +57,7 @@ class DetectorSettings(Section):
     random_state: int = 0
     """Seed of the forest and of the choice of windows."""
     lasting_windows: int = Field(10, ge=1)
-    """Windows over which a metric's lasting deviation is averaged: 10 s with a stride of 1 s."""
+    """Windows over which deviations are averaged (smoothed deviation): 10 s with a stride of 1 s."""
     peak_metrics: int = Field(8, ge=1)
     """How many metrics, the most deviating ones, make the score of the detector `peaks`."""
     reasons_per_window: int = Field(10, ge=1)
