@@ -19,12 +19,11 @@ def accepted(folder: DataFolder) -> pl.DataFrame:
     files = lake.files(RUN_FILES, lake.keys(RUN_FILES))
     state = tuple(stat_of(file) for file in files)
     # every pooled product asks, and a thousand small files take a third of a second to read
-    remembered: tuple[object, pl.DataFrame] | None = folder.once("accepted runs", dict).get("now")
-    if remembered is None or remembered[0] != state:
-        rows = lake.read_all(RUN_FILES).filter(pl.col("status") == "accepted").sort("run_key")
-        remembered = state, rows
-        folder.once("accepted runs", dict)["now"] = remembered
-    return remembered[1]
+    remembered: dict[object, pl.DataFrame] = folder.once("accepted runs", dict)
+    if state not in remembered:
+        remembered.clear()
+        remembered[state] = lake.read_all(RUN_FILES).filter(pl.col("status") == "accepted").sort("run_key")
+    return remembered[state]
 
 
 def run_file(folder: DataFolder, key: str) -> dict[str, Any]:
