@@ -161,15 +161,15 @@ class Graph:
     def _state(self, folder: DataFolder, product: Product, holding: Iterable[str]) -> State:
         """What a current pooled product would be kept with; a fitted one also has the platforms that it holds."""
         if product.scope is Scope.FITTED:
-            runs: dict[str, list[str]] = {platform: [] for platform in holding} | self._platforms(folder)
+            runs = {platform: list[str]() for platform in holding} | self._platforms(folder)
             read = [table for table in product.reads if self.product(table).scope.per_run]
             units = {platform: self.rests_on(folder, product, platform) for platform in runs}
             seen = [f"{p} {fingerprint(*(_covers(folder, table, keys) for table in read))}" for p, keys in runs.items()]
             return State(fingerprint(*sorted(seen)), units)
-        units = product.units(folder) if product.units is not None else {}
+        own = product.units(folder) if product.units is not None else {}
         return State(
             self.rests_on(folder, product, ""),
-            {unit: self.rests_on(folder, product, unit, keys) for unit, keys in units.items()},
+            {unit: self.rests_on(folder, product, unit, keys) for unit, keys in own.items()},
         )
 
     def _keys(self, folder: DataFolder) -> list[str]:

@@ -74,6 +74,10 @@ class Lake:
         ----------
         frame : polars.DataFrame
             Brought to the schema of the table, if that is given as such.
+        table : Table or str
+            What it is.
+        run_key : str, optional
+            Of which run; none for a pooled table.
         made_from : str
             Fingerprint, or any other text that says what the product was made from.
 
@@ -98,7 +102,8 @@ class Lake:
                 )
             except pl.exceptions.PolarsError as error:
                 raise _system_error(error) from error
-        self._footers.note(target, (made_from, version))
+            stat = stat_of(path)
+        self._footers.note(target, stat, (made_from, version))
         return target
 
     def read(

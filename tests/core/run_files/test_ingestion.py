@@ -11,15 +11,11 @@ import polars as pl
 import pytest
 
 from infrascope_core.pipeline import GRAPH
+from infrascope_core.run_files.candidates import source_fingerprint
 from infrascope_core.run_files.inbox import Inbox
-from infrascope_core.run_files.ingestion import (
-    Ingested,
-    forget_absent,
-    ingest,
-    reject_unknown_names,
-    source_fingerprint,
-)
+from infrascope_core.run_files.ingestion import Ingested, ingest
 from infrascope_core.run_files.name import run_key
+from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names
 from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES, TELEMETRY
 from infrascope_core.settings import Settings
@@ -395,7 +391,7 @@ def test_unknown_names_are_rejected_and_no_others(tmp_path, lake):
     reasons = rejected(lake)
     assert list(reasons) == sorted(map(str, (nameless, undated, phaseless)))
     assert reasons[str(nameless)].startswith("unknown file name; expected a name like train_")
-    assert "2026-13-01T10-00-00 is no date" in reasons[str(undated)]
+    assert "2026-13-01T10-00-00 is not a valid date" in reasons[str(undated)]
     assert "expected a folder train_… or infer_…" in reasons[str(phaseless)]
     reject_unknown_names([], lake)
     assert rejected(lake) == reasons
