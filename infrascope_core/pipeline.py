@@ -57,6 +57,7 @@ def refresh(
     """Make whatever is new, changed, or rests on something that changed.
 
     A run that fails stops no other: it is left out of what follows, and reported at the end. A full disk stops all.
+    Of several processes that refresh one folder, each waits for the one before it.
 
     Parameters
     ----------
@@ -80,16 +81,18 @@ def refresh(
     folder = folder.fresh()
     recipe_of(folder)
     folder.check()
-    folder.remember_settings()
-    work = _Work(folder, graph, on_progress, on_made)
-    try:
-        work.everything(refit)
-    except BaseException:
-        with contextlib.suppress(InfraScopeError):  # what went wrong first is what there is to say
-            _show_what_is_made(folder, graph)
-        raise
-    _show_what_is_made(folder, graph)
-    work.complain()
+    # fits see all runs of the folder: of two that fill it, the second must not fit on half of what the first brings
+    with folder.lock("refresh", on_wait=lambda: on_progress("waiting: in use", 0, 1)):
+        folder.remember_settings()
+        work = _Work(folder, graph, on_progress, on_made)
+        try:
+            work.everything(refit)
+        except BaseException:
+            with contextlib.suppress(InfraScopeError):  # what went wrong first is what there is to say
+                _show_what_is_made(folder, graph)
+            raise
+        _show_what_is_made(folder, graph)
+        work.complain()
 
 
 def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
