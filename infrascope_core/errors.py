@@ -30,6 +30,20 @@ class LabelFileError(RunFileError):
     """A `.faults.csv` beside a run file cannot be used; the run itself is not affected."""
 
 
+class StorageError(InfraScopeError):
+    """A file of a data folder cannot be written.
+
+    Attributes
+    ----------
+    full : bool
+        Nothing else can be written there either: the disk or the quota is used up, or the file system is read-only.
+    """
+
+    def __init__(self, message: str, full: bool = False) -> None:
+        self.full = full
+        super().__init__(message)
+
+
 class RecipeError(InfraScopeError):
     """A recipe is unknown or its file breaks the recipe schema."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
 from infrascope_core.anomalies import products as anomalies
-from infrascope_core.errors import InfraScopeError
+from infrascope_core.errors import InfraScopeError, StorageError
 from infrascope_core.hosts import products as hosts
 from infrascope_core.patterns import products as patterns
 from infrascope_core.quality import products as quality
@@ -55,7 +56,8 @@ def refresh(
 ) -> None:
     """Make whatever is new, changed, or rests on something that changed.
 
-    A run that fails stops no other: it is left out of what follows, and told of at the end.
+    A run that fails stops no other: it is left out of what follows, and reported at the end. A full disk stops all.
+    Of several processes that refresh one folder, each waits for the one before it.
 
     Parameters
     ----------
@@ -74,20 +76,29 @@ def refresh(
     ------
     InfraScopeError
         The folder, a source or the recipe cannot be used, or a product could not be made for another reason than a bad
-        run file.
+        run file: one sentence, whatever the number of runs.
     """
     folder = folder.fresh()
     recipe_of(folder)
     folder.check()
-    folder.remember_settings()
-    work = _Work(folder, graph, on_progress, on_made)
-    try:
-        work.everything(refit)
-    finally:
-        folder.lake.save_index()
-        if not is_published(folder):
-            publish(folder, graph)
-    work.complain()
+    # fits see all runs of the folder: of two that fill it, the second must not fit on half of what the first brings
+    with folder.lock("refresh", on_wait=lambda: on_progress("waiting: in use", 0, 1)):
+        folder.remember_settings()
+        work = _Work(folder, graph, on_progress, on_made)
+        try:
+            work.everything(refit)
+        except BaseException:
+            with contextlib.suppress(InfraScopeError):  # what went wrong first is what there is to say
+                _show_what_is_made(folder, graph)
+            raise
+        _show_what_is_made(folder, graph)
+        work.complain()
+
+
+def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
+    folder.lake.save_index()
+    if not is_published(folder):
+        publish(folder, graph)
 
 
 class _Work:
@@ -114,23 +125,27 @@ class _Work:
         graph, folder = self.graph, self.folder
         stale = [k for k in keys if k not in self.failed and not graph.is_current(folder, product.tables[0], k)]
         failures: dict[str, str] = {}
+        cause: Exception | None = None
         for done, key in enumerate(stale):
             self.on_progress(product.name, done, len(stale))
             try:
                 frames = graph.make(folder, product.tables[0], key)
+            except StorageError as error:
+                if error.full:
+                    left = len(stale) - done
+                    raise StorageError(f"{error}; {left:,} of {len(stale):,} runs are left", full=True) from error
+                failures[key], cause = str(error), error
             except InfraScopeError as error:
-                failures[key] = str(error)
+                failures[key], cause = str(error), error
             except Exception as error:
-                failures[key] = f"unexpected {type(error).__name__}: {error}"
-                if len(failures) == len(stale):
-                    raise
+                failures[key], cause = f"unexpected {type(error).__name__}: {error}", error
             else:
                 self.on_made(product, key, frames)
         if stale:
             self.on_progress(product.name, len(stale), len(stale))
         self.failed |= {key: f"{product.name}: {reason}" for key, reason in failures.items()}
         if failures and len(failures) == len(stale):
-            self.complain()
+            raise InfraScopeError(failures_in_words(self.failed)) from cause
 
     def pooled(self, product: Product, refit: bool) -> None:
         """Make a pooled product if it is not current, or anew."""
@@ -152,7 +167,9 @@ class _Work:
 
 
 def failures_in_words(failed: Mapping[str, str]) -> str:
-    """Why runs failed, in one sentence: the first reason, and how many others there are."""
+    """How many runs could not be made, and why the first could not, in one sentence."""
     key, reason = next(iter(failed.items()))
-    others = f", and {len(failed) - 1} other runs could not be made" if len(failed) > 1 else ""
-    return f"{key} could not be made ({reason}){others}"
+    reason = reason.splitlines()[0] if reason else reason
+    if len(failed) == 1:
+        return f"{key} could not be made ({reason})"
+    return f"{len(failed):,} runs could not be made; the first is {key} ({reason})"

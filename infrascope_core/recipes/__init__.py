@@ -43,7 +43,7 @@ class MetricGroup(_Strict):
             try:
                 re.compile(pattern)
             except (re.error, OverflowError, RecursionError) as error:
-                raise ValueError(f"the pattern {pattern!r} is no regular expression ({error})") from None
+                raise ValueError(f"the pattern {pattern!r} is not a valid regular expression ({error})") from None
         return patterns
 
     @field_validator("subsystem")
@@ -95,7 +95,7 @@ class Recipe(_Strict):
     def _distinct(cls, groups: tuple[MetricGroup, ...]) -> tuple[MetricGroup, ...]:
         names = [group.name.lower() for group in groups]
         if len(set(names)) < len(names):
-            raise ValueError("two groups bear the same name")
+            raise ValueError("two groups have the same name")
         return groups
 
     @property
@@ -116,17 +116,17 @@ def recipe_of(folder: DataFolder) -> Recipe:
 
 
 def load_recipe(name_or_path: str) -> Recipe:
-    """A recipe of the house by name, or a YAML file by path.
+    """A recipe of this package by name, or a YAML file by path.
 
     Raises
     ------
     RecipeError
         No such recipe, or the file breaks the recipe's schema; names the field.
     """
-    house = resources.files(__package__)
-    known = sorted(f.name.removesuffix(".yaml") for f in house.iterdir() if f.name.endswith(".recipe.yaml"))
+    own = resources.files(__package__)
+    known = sorted(f.name.removesuffix(".yaml") for f in own.iterdir() if f.name.endswith(".recipe.yaml"))
     known = [name.removesuffix(".recipe") for name in known]
-    source = house / f"{name_or_path}.recipe.yaml" if name_or_path in known else Path(name_or_path)
+    source = own / f"{name_or_path}.recipe.yaml" if name_or_path in known else Path(name_or_path)
     if not source.is_file():
         raise RecipeError(f"{name_or_path}: no such recipe; expected {' or '.join(known)}, or a YAML file")
     try:
@@ -136,4 +136,4 @@ def load_recipe(name_or_path: str) -> Recipe:
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise RecipeError(f"{name_or_path}: {where}: {first['msg']}") from None
     except (yaml.YAMLError, ValueError, OSError, RecursionError) as error:
-        raise RecipeError(f"{name_or_path}: no readable YAML ({str(error).splitlines()[0]})") from None
+        raise RecipeError(f"{name_or_path}: not readable YAML ({str(error).splitlines()[0]})") from None

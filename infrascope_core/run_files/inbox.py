@@ -8,16 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.run_files.ingestion import (
-    Ingested,
-    candidate_files,
-    forget_absent,
-    ingest,
-    reject_unknown_names,
-    rejected_paths,
-    source_fingerprint,
-)
+from infrascope_core.run_files.candidates import candidate_files, source_fingerprint
+from infrascope_core.run_files.ingestion import Ingested, ingest
 from infrascope_core.run_files.name import is_run_name
+from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names, rejected_paths
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.folder import find_run_files
 from infrascope_core.run_files.tables import REJECTED_FILES

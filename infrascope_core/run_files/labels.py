@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.errors import LabelFileError
+from infrascope_core.errors import LabelFileError, RunFileError
+from infrascope_core.run_files.content import read_regular_file
 from infrascope_core.run_files.name import LABELS_SUFFIX, run_key
 from infrascope_core.run_files.tables import FAULTS
 
@@ -25,13 +26,15 @@ def read_labels(path: Path, key: str) -> pl.DataFrame:
     Raises
     ------
     LabelFileError
-        Not a table of start,end,fault,subsystem,metrics, an unreadable time, or an end before its start.
+        Not a regular file of at most 16 MiB, not a table of start,end,fault,subsystem,metrics, an unreadable time, or
+        an end before its start.
     """
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise LabelFileError(path, f"larger than {_MAX_BYTES:,} bytes, the limit for labels")
-        table = pl.read_csv(path.read_bytes(), infer_schema=False, empty_string_is_null=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        content = read_regular_file(path, _MAX_BYTES)
+        table = pl.read_csv(content, infer_schema=False, empty_string_is_null=False)
+    except RunFileError as error:
+        raise LabelFileError(path, error.fault) from None
+    except pl.exceptions.PolarsError as error:
         raise LabelFileError(path, f"cannot be read as a table ({str(error).splitlines()[0][:200]})") from None
     if table.columns != _HEADER:
         raise LabelFileError(path, f"expected the header {','.join(_HEADER)}, found {','.join(table.columns)[:100]}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from infrascope_core.errors import RunFileError
 
 SUFFIXES = (".txt", ".tsv", ".csv")
-"""Endings of run files; each may be followed by `.gz`."""
+"""Endings of run files, in upper or lower case; each may be followed by one `.gz`."""
 
 LABELS_SUFFIX = ".faults.csv"
 _MAX_LENGTH = 200
@@ -28,6 +28,7 @@ _EXPECTED = (
     "expected a name like train_BERTBASEforTextClassification_default_2025-04-26T13-38-18_host01.txt "
     "(PHASE_MODELforTASK_DATASET_START_HOST)"
 )
+_ENDING = re.compile(r"(\.(txt|tsv|csv))?(\.gz)?\Z", re.IGNORECASE)
 _LLM = re.compile(r"deepseek|llama|mistral", re.IGNORECASE)
 
 
@@ -65,19 +66,23 @@ class RunName:
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether the ending is a run file's; labels, hidden files and `__MACOSX` leftovers are not."""
+    """Whether a file is meant as a run file, by its ending.
+
+    Labels, hidden files and `__MACOSX` leftovers are not. A file that is packed twice, or labels under a name that
+    nobody would look for, count as run files: `parse_run_name` rejects them, so that they are not passed over.
+    """
     name = path.name
-    if name.startswith(".") or name.endswith((LABELS_SUFFIX, LABELS_SUFFIX + ".gz")):
+    if name.startswith(".") or name.endswith(LABELS_SUFFIX) or "__MACOSX" in path.parts:
         return False
-    return "__MACOSX" not in path.parts and name.removesuffix(".gz").endswith(SUFFIXES)
+    name = name.lower()
+    while name.endswith(".gz"):
+        name = name.removesuffix(".gz")
+    return name.endswith(SUFFIXES)
 
 
 def run_key(path: Path) -> str:
-    """The stem of a run file: its name without `.gz` and `.txt`, `.tsv` or `.csv`."""
-    name = path.name.removesuffix(".gz")
-    for suffix in SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
+    """The stem of a run file: its name without one ending `.txt`, `.tsv` or `.csv`, and one `.gz` after it."""
+    return _ENDING.sub("", path.name, count=1)
 
 
 def parse_run_name(path: Path) -> RunName:
@@ -89,16 +94,22 @@ def parse_run_name(path: Path) -> RunName:
     Raises
     ------
     RunFileError
-        The name does not follow the grammar, or the phase cannot be told.
+        The name does not follow the grammar, or the phase is unknown.
     """
     key = run_key(path)
+    if path.name.lower().removesuffix(".gz").endswith(LABELS_SUFFIX):
+        raise RunFileError(
+            path, f"labels lie beside their run file as STEM{LABELS_SUFFIX}, in lower case and not packed"
+        )
+    if key.lower().endswith((*SUFFIXES, ".gz")):
+        raise RunFileError(path, "two endings; expected one of .txt, .tsv and .csv, and at most one .gz after it")
     match = _NAME.fullmatch(key) if len(key) <= _MAX_LENGTH and ".." not in key else None
     if match is None:
         raise RunFileError(path, f"unknown file name; {_EXPECTED}")
     try:
         started_at = datetime.strptime(match["start"], "%Y-%m-%dT%H-%M-%S")
     except ValueError:
-        raise RunFileError(path, f"the start time {match['start']} is no date; {_EXPECTED}") from None
+        raise RunFileError(path, f"the start time {match['start']} is not a valid date; {_EXPECTED}") from None
     return RunName(
         run_key=key,
         phase=_phase(path, match["prefix"]),
@@ -119,6 +130,11 @@ def is_run_name(path: Path) -> bool:
     return True
 
 
+def printable_path(name: object) -> str:
+    """A name as text that every table can hold; bytes that are not UTF-8, which a file's name may hold, as escapes."""
+    return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _phase(path: Path, prefix: str) -> str:
     if prefix != "data":
         return prefix
@@ -128,5 +144,5 @@ def _phase(path: Path, prefix: str) -> str:
         if folder.lower().startswith("infer"):
             return "infer"
     raise RunFileError(
-        path, "the prefix data_ does not tell the phase; expected a folder train_… or infer_… around the file"
+        path, "the prefix data_ does not give the phase; expected a folder train_… or infer_… around the file"
     )

@@ -1,4 +1,4 @@
-"""Reading a run file: bytes in, a typed telemetry frame and its facts out, or one sentence why not.
+"""Reading a run file: a table of samples becomes a typed telemetry frame and its facts, or one sentence why not.
 
 The happy path is a single typed parse; only when it fails, or when the count of separators does not add up,
 a second, slow pass looks for the line and column at fault.
@@ -6,10 +6,8 @@ a second, slow pass looks for the line and column at fault.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +18,19 @@ import polars.selectors as cs
 
 from infrascope_core.errors import RunFileError
 from infrascope_core.run_files.columns import ColumnName, is_gpu_metric, parse_columns
+from infrascope_core.run_files.content import is_packed, read_regular_file, unpack
 from infrascope_core.run_files.name import RunName, parse_run_name
 from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.run_files.tables import Platform
 
 _MISSING = ["", "nan", "NaN", "NAN", "-nan", "NA", "N/A", "[N/A]", "[Not Supported]", "null", "None"]
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
-_SOMETHING = re.compile(rb"\S")
+_NOT_BLANK = re.compile(rb"\S")
 _TIME_FORMAT = "%Y-%m-%d %H:%M:%S%.f"
 _TIME = "__time__"
 _SEPARATORS = {"\t": "tab", ",": "comma"}
-_SHOWN = 40
-_LONGEST_HEADER = 4 * 2**20
+_MAX_QUOTED = 40
+"""Characters of a cell or a name that a message quotes."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,9 @@ def read_run_file(path: Path, settings: ReaderSettings | None = None) -> RunFile
     settings = settings or ReaderSettings()
     name = parse_run_name(path)
     with ThreadPoolExecutor(1) as pool:
-        packed = _read_bytes(path, settings)
+        packed = read_regular_file(path, settings.max_bytes)
         digest = pool.submit(lambda: hashlib.sha256(packed).hexdigest())
-        raw = _unpack(path, packed, settings)
+        raw = unpack(path, packed, settings.max_bytes) if is_packed(path) else packed
         table, columns = _parse(path, raw, name, settings)
         sha256 = digest.result()
     ts = _times(path, table)
@@ -98,41 +97,12 @@ def read_run_file(path: Path, settings: ReaderSettings | None = None) -> RunFile
     )
 
 
-def _read_bytes(path: Path, settings: ReaderSettings) -> bytes:
-    try:
-        if not path.is_file():
-            raise RunFileError(path, "no regular file lies there")
-        if path.stat().st_size > settings.max_bytes:
-            raise RunFileError(path, f"larger than {settings.max_bytes:,} bytes, the limit for run files")
-        return path.read_bytes()
-    except OSError as error:
-        raise RunFileError(path, f"cannot be opened ({error.strerror or error})") from error
-
-
-def _unpack(path: Path, packed: bytes, settings: ReaderSettings) -> bytes:
-    if not path.name.endswith(".gz"):
-        return packed
-    try:
-        with gzip.open(path) as stream:
-            raw = stream.read(min(_LONGEST_HEADER, settings.max_bytes + 1))
-            if len(raw) == _LONGEST_HEADER and b"\n" not in raw:
-                raise RunFileError(path, f"not a table: its first line is longer than {_LONGEST_HEADER:,} bytes")
-            raw += stream.read(settings.max_bytes + 1 - len(raw))
-    except EOFError:
-        raise RunFileError(path, "the gzip data ends early; the file is truncated") from None
-    except (OSError, zlib.error):
-        raise RunFileError(path, "not a gzip file, although its name ends in .gz") from None
-    if len(raw) > settings.max_bytes:
-        raise RunFileError(path, f"unpacks to more than {settings.max_bytes:,} bytes, the limit for run files")
-    return raw
-
-
 def _parse(path: Path, raw: bytes, name: RunName, settings: ReaderSettings) -> tuple[pl.DataFrame, list[ColumnName]]:
     header_end = raw.find(b"\n")
     header = raw[: header_end if header_end >= 0 else len(raw)]
     fields, separator = _header(path, header, settings)
     columns = parse_columns(path, fields[1:], name.host)
-    if not _SOMETHING.search(raw, len(header)):
+    if not _NOT_BLANK.search(raw, len(header)):
         raise RunFileError(path, "holds a header but no samples")
     if raw.endswith((b"\n\n", b"\n\r\n")):
         raw = raw.rstrip()
@@ -174,7 +144,7 @@ def _header(path: Path, header: bytes, settings: ReaderSettings) -> tuple[list[s
     try:
         text = header.decode("utf-8-sig").rstrip("\r")
     except UnicodeDecodeError:
-        raise RunFileError(path, "not a table: its first line is no UTF-8 text") from None
+        raise RunFileError(path, "not a table: its first line is not UTF-8 text") from None
     if not text.strip():
         raise RunFileError(path, "empty: expected a header line" if not header else "its header line is blank")
     for separator in _SEPARATORS:
@@ -195,8 +165,8 @@ def _first_line(error: Exception) -> str:
     return f"cannot be parsed ({str(error).splitlines()[0][:200]})"
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _MAX_QUOTED else text[:_MAX_QUOTED] + "…")
 
 
 def _diagnose(raw: bytes, fields: list[str], separator: str) -> str | None:
@@ -207,7 +177,7 @@ def _diagnose(raw: bytes, fields: list[str], separator: str) -> str | None:
         try:
             cells = line.decode("utf-8").rstrip("\r").split(separator)
         except UnicodeDecodeError:
-            return f"line {number} is no UTF-8 text"
+            return f"line {number} is not UTF-8 text"
         if cells == fields:
             return f"line {number} repeats the header; two files seem to be joined"
         if len(cells) != len(fields):
@@ -217,7 +187,7 @@ def _diagnose(raw: bytes, fields: list[str], separator: str) -> str | None:
             )
         for name, cell in zip(fields[1:], cells[1:], strict=True):
             if cell not in _MISSING and not _NUMBER.fullmatch(cell):
-                return f"line {number}, column {_shown(name)}: expected a number, found {_shown(cell)}"
+                return f"line {number}, column {_quoted(name)}: expected a number, found {_quoted(cell)}"
     return None
 
 
@@ -227,14 +197,14 @@ def _times(path: Path, table: pl.DataFrame) -> pl.Series:
     if ts.null_count() == len(ts):
         raise RunFileError(
             path,
-            f"no timestamps: the first column holds {_shown(str(text[0] or ''))} in line 2, "
+            f"no timestamps: the first column holds {_quoted(str(text[0] or ''))} in line 2, "
             "expected times as 2025-04-26 13:38:18.600",
         )
     if ts.null_count():
         row = int(ts.is_null().arg_max() or 0)
         raise RunFileError(
             path,
-            f"line {row + 2}: expected a time as 2025-04-26 13:38:18.600, found {_shown(text[row] or '')}",
+            f"line {row + 2}: expected a time as 2025-04-26 13:38:18.600, found {_quoted(text[row] or '')}",
         )
     backwards = (ts.diff().dt.total_microseconds() < 0).fill_null(False)
     if backwards.any():

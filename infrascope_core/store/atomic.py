@@ -7,6 +7,7 @@ writers that were killed have left behind.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -14,12 +15,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from infrascope_core.errors import InfraScopeError
+from infrascope_core.errors import StorageError
 
 ASIDE_SUFFIX = ".tmp"
 """Ending of files and folders that are being written; their names begin with a dot."""
+_UNFINISHED = (f".*{ASIDE_SUFFIX}", ".warehouse-*", ".*.npz.*")
+"""Names of unfinished files and folders; the last two are those of versions before 0.2."""
 _ABANDONED_S = 3600.0
 """A leftover that has not been touched for this long belongs to a writer that is gone."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @contextlib.contextmanager
@@ -28,7 +32,7 @@ def aside(target: Path) -> Iterator[Path]:
 
     Raises
     ------
-    InfraScopeError
+    StorageError
         The folder cannot be written, or has no room; names the target.
     """
     path: Path | None = None
@@ -41,38 +45,46 @@ def aside(target: Path) -> Iterator[Path]:
         path.chmod(0o644)
         path.replace(target)
     except OSError as error:
-        raise InfraScopeError(_cannot_write(target, error.strerror or str(error))) from error
+        raise cannot_write(target, error) from error
     finally:
         if path is not None:
             path.unlink(missing_ok=True)
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write a text file, UTF-8 with Unix line ends.
+    """Write a text file, UTF-8 with Unix line ends; what is not a regular file (`/dev/stdout`) is written to directly.
 
     Raises
     ------
-    InfraScopeError
+    StorageError
         See `aside`.
     """
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8", newline="\n")
+        return
     with aside(target) as path:
         path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def cannot_write(target: Path, error: OSError) -> StorageError:
+    """The error to raise when a file cannot be written: the target, the room that is left, and the reason."""
+    folder = target.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    room = shutil.disk_usage(folder).free
+    reason = error.strerror or str(error)
+    return StorageError(
+        f"{target}: cannot be written, with {room:,} bytes free there ({reason})", full=error.errno in _FULL
+    )
 
 
 def sweep(*folders: Path) -> None:
     """Remove what killed writers have left in these folders (not below them), an hour ago or earlier."""
     for folder in folders:
-        for leftover in folder.glob(f".*{ASIDE_SUFFIX}"):
+        for leftover in {path for pattern in _UNFINISHED for path in folder.glob(pattern)}:
             with contextlib.suppress(OSError):  # another process may sweep as well
                 if leftover.lstat().st_mtime < time.time() - _ABANDONED_S:
                     if leftover.is_dir() and not leftover.is_symlink():
                         shutil.rmtree(leftover, ignore_errors=True)
                     else:
                         leftover.unlink(missing_ok=True)
-
-
-def _cannot_write(target: Path, reason: str) -> str:
-    folder = target.parent
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return f"{target}: cannot be written, with {shutil.disk_usage(folder).free:,} bytes free there ({reason})"

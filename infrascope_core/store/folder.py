@@ -74,9 +74,9 @@ class DataFolder:
         """Leave the settings in the data folder, for whoever opens it later."""
         write_text(self.root / _SETTINGS, self.settings.model_dump_json(indent=1))
 
-    def lock(self, name: str) -> AbstractContextManager[None]:
+    def lock(self, name: str, on_wait: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
         """Exclude other writers of something in this folder, in this process or another, while a block runs."""
-        return locked(self.root / ".locks" / name)
+        return locked(self.root / ".locks" / name, on_wait)
 
     def check(self) -> None:
         """Make sure that the sources exist and that the folder can be written, and remove what killed writers left.

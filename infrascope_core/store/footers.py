@@ -1,8 +1,9 @@
-"""What the footers of Parquet files say of their origin, remembered from one process to the next."""
+"""What the footers of Parquet files record about their origin, remembered from one process to the next."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import polars as pl
@@ -22,9 +23,12 @@ Footer = tuple[str, str]
 def stat_of(path: Path) -> Stat | None:
     """Size, time of change and inode of a file, which tell whether it was replaced; None if it does not exist."""
     try:
-        stat = path.stat()
+        return _identity(path.stat())
     except FileNotFoundError:
         return None
+
+
+def _identity(stat: os.stat_result) -> Stat:
     return stat.st_size, stat.st_mtime_ns, stat.st_ino
 
 
@@ -51,6 +55,7 @@ class Footers:
             return known[1]
         try:
             with path.open("rb") as file:
+                stat = _identity(os.fstat(file.fileno()))  # whoever replaces it now replaces this as well
                 metadata = pl.read_parquet_metadata(file)
         except FileNotFoundError:
             return None
@@ -59,9 +64,11 @@ class Footers:
         self._changed = True
         return footer
 
-    def note(self, path: Path, footer: Footer) -> None:
-        """Remember the footer of a file that was just written."""
-        stat = stat_of(path)
+    def note(self, path: Path, stat: Stat | None, footer: Footer) -> None:
+        """Remember the footer of a file that was just written.
+
+        Its identity is taken before it is put in place: by now another process may have put its own there.
+        """
         if stat is not None:
             self._entries()[path] = stat, footer
             self._changed = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from infrascope_core.store.atomic import aside, sweep
 from infrascope_core.store.footers import FINGERPRINT, VERSION, Footers, Stat, stat_of
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _ROWS_PER_GROUP = 122_880
 """DuckDB's own row-group size: readers of the lake are mostly DuckDB."""
 
@@ -72,14 +74,16 @@ class Lake:
         ----------
         frame : polars.DataFrame
             Brought to the schema of the table, if that is given as such.
-        table, run_key
-            See `path`.
+        table : Table or str
+            What it is.
+        run_key : str, optional
+            Of which run; none for a pooled table.
         made_from : str
             Fingerprint, or any other text that says what the product was made from.
 
         Raises
         ------
-        InfraScopeError
+        StorageError
             The file cannot be written.
         """
         if isinstance(table, Table):
@@ -99,16 +103,17 @@ class Lake:
                     metadata={FINGERPRINT: made_from, **({VERSION: version} if version else {})},
                 )
             except pl.exceptions.PolarsError as error:
-                raise OSError(str(error).splitlines()[0]) from error
-        self._footers.note(target, (made_from, version))
+                raise _system_error(error) from error
+            stat = stat_of(path)
+        self._footers.note(target, stat, (made_from, version))
         return target
 
     def read(
         self, table: Table | str, run_key: str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Read a product; a `Table` that was never written is empty."""
+        """Read a product; a `Table` that was never written is empty, but for a wide one: nobody knows its columns."""
         path = self.path(table, run_key)
-        if isinstance(table, Table) and not path.exists():
+        if isinstance(table, Table) and not table.wide and not path.exists():
             empty = table.empty()
             return empty.select(columns) if columns else empty
         return pl.read_parquet(path, columns=list(columns) if columns else None, use_statistics=False, glob=False)
@@ -162,9 +167,9 @@ class Lake:
     def drop_run(self, run_key: str, keep: Iterable[Table] = ()) -> None:
         """Remove all products of a run, save those of the tables to keep."""
         kept = {table.name for table in keep}
-        for file in self.root.glob(f"*/{run_key}.parquet"):
-            if file.parent.name not in kept:
-                self.drop(file.parent.name, run_key)
+        for folder in self.root.iterdir() if self.root.is_dir() else ():
+            if folder.is_dir() and folder.name not in kept:
+                self.drop(folder.name, run_key)
 
     def sweep(self) -> None:
         """Remove what writers that were killed have left behind, an hour ago or earlier."""
@@ -173,6 +178,14 @@ class Lake:
     def save_index(self) -> None:
         """Leave the fingerprints that were looked up for the next process, so that it need not open every file."""
         self._footers.save()
+
+
+def _system_error(error: Exception) -> OSError:
+    """The system's error behind one of polars, which passes on its number as text only."""
+    number = _OS_ERROR.search(str(error))
+    if number is None:
+        return OSError(str(error).splitlines()[0])
+    return OSError(int(number[1]), os.strerror(int(number[1])))
 
 
 def content_hash(frame: pl.DataFrame) -> str:

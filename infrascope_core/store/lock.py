@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from infrascope_core.errors import InfraScopeError
+from infrascope_core.store.atomic import cannot_write
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock of a file, which is made if there is none; waits for whoever holds it.
 
     The lock belongs to the open file (flock(2)): it excludes threads of this process as well as other processes, and a
     process that is killed holds it no longer.
 
+    Parameters
+    ----------
+    path : Path
+        The file; it stays, empty.
+    on_wait : callable
+        Called if somebody else holds the lock, before the wait.
+
     Raises
     ------
-    InfraScopeError
+    StorageError
         The file cannot be made.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("ab")
     except OSError as error:
-        raise InfraScopeError(f"{path}: cannot be written ({error.strerror or error})") from error
+        raise cannot_write(path, error) from error
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

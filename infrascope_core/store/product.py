@@ -52,7 +52,7 @@ Frames = pl.DataFrame | tuple[pl.DataFrame, ...]
 """One frame per table of a product, in order; a single frame where there is one table."""
 
 MakeRun = Callable[[DataFolder, str], Frames]
-"""Makes the product of a run key. That of an arriving run file returns its first table, and writes the others."""
+"""Makes the product of a run key; for an arriving run file, returns the first table and writes the others itself."""
 
 MakePooled = Callable[[DataFolder, pl.DataFrame, Tick], pl.DataFrame]
 """Makes a pooled product from the folder and the rows that it may keep: those of units that are still current."""

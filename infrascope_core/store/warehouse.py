@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import tempfile
@@ -13,7 +14,8 @@ from pathlib import Path
 import duckdb
 
 from infrascope_core.contract import Table
-from infrascope_core.store.atomic import ASIDE_SUFFIX
+from infrascope_core.errors import StorageError
+from infrascope_core.store.atomic import ASIDE_SUFFIX, cannot_write
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product
@@ -44,24 +46,39 @@ def publish(folder: DataFolder, graph: Graph, connect: Connect = duckdb.connect)
         The tables.
     connect : callable
         Opens a DuckDB file for writing, as a context manager.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written.
     """
     target = folder.warehouse
-    with folder.lock("warehouse"):
-        began = time.time_ns()
-        with tempfile.TemporaryDirectory(prefix=".warehouse-", suffix=ASIDE_SUFFIX, dir=target.parent) as place:
-            aside = Path(place) / target.name
-            with connect(str(aside)) as con:
-                con.execute(f"CREATE TABLE {PLACE} AS SELECT {literal(str(folder.root.absolute()))} AS path")
-                for product in graph.order:
-                    for table in product.tables:
-                        if not table.wide:
-                            _show(con, folder, product, table)
-            # a log that somebody left beside the old file would be taken for the new one's
-            target.with_name(target.name + ".wal").unlink(missing_ok=True)
-            # what changes while the file is built is newer than it
-            os.utime(aside, ns=(began, began))
-            aside.replace(target)
+    try:
+        with folder.lock("warehouse"):
+            _build(folder, graph, connect)
+    except duckdb.IOException as error:
+        raise cannot_write(target, OSError(str(error).splitlines()[0])) from error
+    except OSError as error:
+        raise cannot_write(target, error) from error
     return target
+
+
+def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
+    target = folder.warehouse
+    began = time.time_ns()
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=ASIDE_SUFFIX, dir=target.parent) as place:
+        path = Path(place) / target.name
+        with connect(str(path)) as con:
+            con.execute(f"CREATE TABLE {PLACE} AS SELECT {literal(str(folder.root.absolute()))} AS path")
+            for product in graph.order:
+                for table in product.tables:
+                    if not table.wide:
+                        _show(con, folder, product, table)
+        # a log that somebody left beside the old file would be taken for the new one's
+        target.with_name(target.name + ".wal").unlink(missing_ok=True)
+        # what changes while the file is built is newer than it
+        os.utime(path, ns=(began, began))
+        path.replace(target)
 
 
 def is_published(folder: DataFolder) -> bool:
@@ -77,6 +94,17 @@ def is_published(folder: DataFolder) -> bool:
             return con.execute(f"SELECT path FROM {PLACE}").fetchone() == (str(folder.root.absolute()),)
     except (OSError, duckdb.Error):
         return False
+
+
+def keep_published(folder: DataFolder, graph: Graph) -> None:
+    """Build the warehouse file anew if it does not show the folder as it is: the lake changed, or the folder was moved.
+
+    For whoever opens a folder to read it: that the file cannot be written (a folder of somebody else's) is no reason to
+    refuse the rest.
+    """
+    if folder.lake.root.is_dir() and not is_published(folder):
+        with contextlib.suppress(StorageError):
+            publish(folder, graph)
 
 
 def _show(con: duckdb.DuckDBPyConnection, folder: DataFolder, product: Product, table: Table) -> None:

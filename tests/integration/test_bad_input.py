@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES
 from infrascope_core.cli import build_app
 from infrascope_core.quality.tables import QUALITY_METRICS
-from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS
-from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import SPOIL, run_name, write_run
 
-app = build_app(bring_up_to_date)
+app = build_app()
 pytestmark = pytest.mark.xdist_group("bad input")  # shares a folder
 
 
@@ -27,7 +27,7 @@ def infrascope(*words: object):
 
 
 def rejected(data: Path) -> dict[str, str]:
-    table = DataFolder(data).rejected_files()
+    table = DataFolder(data).lake.read(REJECTED_FILES)
     return {Path(path).name: reason for path, reason in table.select("path", "reason").iter_rows()}
 
 
@@ -40,10 +40,10 @@ def spoiled(tmp_path_factory) -> dict[str, object]:
     bad = {case: write_run(runs, second) for second, case in enumerate(SPOIL, start=2)}
     for case, path in bad.items():
         SPOIL[case][0](path)
-    told: dict[str, object] = {"good": good, "bad": bad, "pipeline": DataFolder(data)}
+    told: dict[str, object] = {"good": good, "bad": bad, "folder": DataFolder(data)}
     told["first"] = infrascope("run", runs, "--data", data)
     told["rejected"] = rejected(data)
-    told["accepted"] = DataFolder(data).accepted()["run_key"].to_list()
+    told["accepted"] = accepted(DataFolder(data))["run_key"].to_list()
     told["kept"] = [path.exists() for path in bad.values()]
     told["strict"] = infrascope("run", runs, "--data", data, "--strict")
     for second, _ in enumerate(SPOIL, start=2):
@@ -65,8 +65,8 @@ def test_the_others_go_on(spoiled):
     assert sorted(spoiled["rejected"]) == sorted(path.name for path in spoiled["bad"].values())
     assert spoiled["accepted"] == sorted(path.stem for path in spoiled["good"])
     for path in spoiled["good"]:
-        assert spoiled["pipeline"].lake.read(BASKETS, path.stem).height
-        assert spoiled["pipeline"].lake.read(ANOMALY_SCORES, path.stem).height
+        assert spoiled["folder"].lake.read(BASKETS, path.stem).height
+        assert spoiled["folder"].lake.read(ANOMALY_SCORES, path.stem).height
     assert all(spoiled["kept"])
     assert spoiled["strict"].exit_code == 1
 
@@ -74,8 +74,8 @@ def test_the_others_go_on(spoiled):
 @pytest.mark.parametrize("case", SPOIL)
 def test_a_good_file_heals_it(spoiled, case):
     assert spoiled["healed"].exit_code == 0, spoiled["healed"].output
-    assert rejected(spoiled["pipeline"].data) == {}
-    assert spoiled["pipeline"].lake.read(ANOMALY_SCORES, spoiled["bad"][case].stem).height
+    assert rejected(spoiled["folder"].root) == {}
+    assert spoiled["folder"].lake.read(ANOMALY_SCORES, spoiled["bad"][case].stem).height
 
 
 def test_unknown_names_and_duplicates(tmp_path):
@@ -89,14 +89,14 @@ def test_unknown_names_and_duplicates(tmp_path):
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 0, result.output
     assert "\x1b[31m" not in result.output
-    table = DataFolder(data).rejected_files()
+    table = DataFolder(data).lake.read(REJECTED_FILES)
     reasons = dict(table.select("path", "reason").iter_rows())
     assert set(reasons) == {str(runs / "b" / first.name), str(runs / "[red]notes\x1b[31m.txt")}
     assert f"duplicate run key: {first}" in reasons[str(runs / "b" / first.name)]
     # the one that came first keeps the key, also when another sorts before it later
     write_run(runs / "0", 1, samples=200)
     infrascope("run", runs, "--data", data)
-    assert DataFolder(data).accepted()["samples"].to_list() == [400]
+    assert accepted(DataFolder(data))["samples"].to_list() == [400]
 
 
 def test_a_bad_replacement_takes_the_products_along(tmp_path):
@@ -147,7 +147,7 @@ def test_a_gzipped_bad_file_and_a_labels_file_that_is_none(tmp_path):
     reasons = rejected(data)
     assert "gzip data ends early" in reasons[f"{packed.name}.gz"]
     assert "expected the header start,end,fault,subsystem,metrics" in reasons[good.stem + ".faults.csv"]
-    assert DataFolder(data).accepted().height == 1
+    assert accepted(DataFolder(data)).height == 1
 
 
 def test_nothing_to_use(tmp_path):

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.pipeline import refresh
 from infrascope_core.reports.summary import summarize
 from infrascope_core.run_files import ingestion
-from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.runs import accepted, run_file
+from infrascope_core.run_files.tables import REJECTED_FILES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import Lake
 from infrascope_core.symbols.tables import BASKETS
-from infrascope_dagster.in_process import bring_up_to_date
 from tests.core.conftest import SAMPLE
 from tests.runs import write_run
 
-app = build_app(bring_up_to_date)
+app = build_app()
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,8 +48,9 @@ def test_an_accident_with_one_file_is_said_and_the_others_are_kept(tmp_path, mon
     monkeypatch.setattr(ingestion, "read_run_file", clumsy)
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 1
-    assert f"neither be read nor rejected, the first is {paths[1].stem}" in result.output.replace("\n", "")
-    assert Lake(data / "lake").keys("telemetry") == [paths[0].stem, paths[2].stem]
+    said = f"infrascope: {paths[1].stem} could not be made (run_files: unexpected MemoryError: no more)"
+    assert result.output.rstrip().endswith(said)
+    assert Lake(data / "lake").keys(TELEMETRY) == [paths[0].stem, paths[2].stem]
     monkeypatch.undo()
     result = infrascope("run", runs, "--data", data, "--strict")
     assert result.exit_code == 0, result.output
@@ -61,7 +66,7 @@ def test_an_interruption_is_one_and_the_next_call_goes_on(tmp_path, monkeypatch)
     for table in ("telemetry", "window_features", "thresholds", "frequent_itemsets"):
 
         def interrupted(self, frame, name, *more, table=table, **options):
-            if name == table:
+            if getattr(name, "name", name) == table:
                 raise KeyboardInterrupt
             return write(self, frame, name, *more, **options)
 
@@ -85,7 +90,7 @@ def test_a_refit_that_is_killed_between_model_and_table_does_no_harm(tmp_path, m
     write = Lake.write
 
     def killed(self, frame, name, *more, **options):
-        if name == "baselines":
+        if getattr(name, "name", name) == "baselines":
             raise KeyboardInterrupt
         return write(self, frame, name, *more, **options)
 
@@ -94,7 +99,9 @@ def test_a_refit_that_is_killed_between_model_and_table_does_no_harm(tmp_path, m
     monkeypatch.undo()
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 0, result.output
-    for model in (data / "models").glob("*.npz"):
+    models = [*(data / "models").glob("[!.]*")]
+    assert models
+    for model in models:
         model.unlink()
     write_run(runs, 4)
     assert infrascope("run", runs, "--data", data).exit_code == 0  # a lost model is fitted again
@@ -107,11 +114,11 @@ def test_the_same_name_in_another_folder_is_rejected_though_it_comes_in_another_
     infrascope("run", tmp_path / "a", "--data", data)
     result = infrascope("run", tmp_path / "b", "--data", data, "--strict")
     assert result.exit_code == 1
-    assert "duplicate run key" in DataFolder(data).rejected_files()["reason"][0]
-    assert DataFolder(data).run_file(first.stem)["samples"] == 400
+    assert "duplicate run key" in DataFolder(data).lake.read(REJECTED_FILES)["reason"][0]
+    assert run_file(DataFolder(data), first.stem)["samples"] == 400
     first.unlink()  # now the name is free
     assert infrascope("run", tmp_path / "b", "--data", data, "--strict").exit_code == 0
-    assert DataFolder(data).run_file(other.stem)["samples"] == 150
+    assert run_file(DataFolder(data), other.stem)["samples"] == 150
 
 
 def test_the_exit_status_is_about_this_call(tmp_path):
@@ -141,16 +148,70 @@ def test_a_full_disk_is_called_one(tmp_path):
     program = (
         "import resource, signal, sys, polars as pl\n"
         "from pathlib import Path\n"
-        "from infrascope_core.lake import Lake\n"
+        "from infrascope_core.store.lake import Lake\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "frame = pl.DataFrame({'x': range(100_000)}).with_columns(y=pl.col('x').hash())\n"
         f"Lake(Path({str(lake)!r})).write(frame, 'telemetry', 'run')\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert "InfraScopeError" in done.stderr
+    assert "infrascope_core.errors.StorageError" in done.stderr
     assert "cannot be written" in done.stderr
     assert not list(lake.rglob("*.*"))
+
+
+def test_a_full_disk_stops_at_once_and_says_so_once(tmp_path, monkeypatch):
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    for second in range(1, 5):
+        write_run(runs, second)
+    whole, written = pl.DataFrame.write_parquet, []
+
+    def until_full(frame, file, **options):
+        if f"{os.sep}telemetry{os.sep}" in str(file):
+            written.append(file)
+            if len(written) > 1:
+                Path(file).write_bytes(b"PAR1")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole(frame, file, **options)
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", until_full)
+    result = infrascope("run", runs, "--data", data)
+    assert result.exit_code == 1
+    (said,) = [line for line in result.output.splitlines() if line.startswith("infrascope:")]
+    assert re.search(
+        r"telemetry/\S+: cannot be written, with [\d,]+ bytes free there \(No space left on device\)", said
+    )
+    assert said.endswith("; 3 of 4 runs are left")
+    assert result.output.count("No space left") == 1
+    assert len(written) == 2
+    monkeypatch.undo()
+    assert not [*data.rglob(".*.tmp")]
+    assert infrascope("run", runs, "--data", data, "--strict").exit_code == 0
+
+
+def test_when_no_run_can_be_made_the_cause_is_said_once(tmp_path):
+    """A limit on the size of files stands in for the disk: it hits every run by itself."""
+    runs = tmp_path / "runs"
+    for second in range(1, 5):
+        write_run(runs, second)
+    program = (
+        "import resource, signal\n"
+        "from infrascope_core.cli import build_app\n"
+        "app = build_app()\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "app()\n"
+    )
+    words = ["run", str(runs), "--data", str(tmp_path / "data")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 1
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("infrascope:")]
+    assert "4 runs could not be made; the first is train_MLPforImageClassification_Digits_2026-11-01T10-00-01" in said
+    assert "cannot be written" in said
+    assert done.stderr.count("File too large") == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_summary_speaks_of_the_windows_that_were_used(tmp_path):
@@ -168,29 +229,40 @@ def test_summary_speaks_of_the_windows_that_were_used(tmp_path):
 _FILL = """
 import sys
 from pathlib import Path
-from infrascope_core.pipeline import DataFolder
-from infrascope_core.settings import Settings
-from infrascope_dagster import in_process
-in_process.INGEST_BATCH = in_process.PRODUCT_BATCH = int(sys.argv[3])
-in_process.bring_up_to_date(DataFolder(Path(sys.argv[1]), Settings(), (Path(sys.argv[2]),)), False, lambda *_: None)
+from infrascope_core.pipeline import GRAPH, refresh
+from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Scope
+
+folder = DataFolder(Path(sys.argv[1]), sources=(Path(sys.argv[2]),))
+if sys.argv[3] == "backwards":
+    for product in GRAPH.order:
+        if product.scope.per_run:
+            arriving = product.scope is Scope.ARRIVING
+            for key in reversed(Inbox.of(folder).keys if arriving else list(accepted(folder)["run_key"])):
+                GRAPH.make(folder, product.name, key)
+        elif product.scope is not Scope.STUDIED:
+            GRAPH.make_pooled(folder, product.name)
+refresh(folder)
 """
 
 
-def test_the_same_bytes_whatever_the_threads_and_batches(tmp_path):
+def test_the_same_bytes_whatever_the_threads_and_the_order_of_runs(tmp_path):
     for second in range(1, 5):
         write_run(tmp_path / "runs", second, burst=(200, 280) if second == 2 else None)
     prints = []
-    for threads, batch in (("1", 1), ("4", 50)):
+    for threads, order in (("1", "backwards"), ("4", "forwards")):
         data = tmp_path / f"data{threads}"
         subprocess.run(
-            [sys.executable, "-c", _FILL, str(data), str(tmp_path / "runs"), str(batch)],
+            [sys.executable, "-c", _FILL, str(data), str(tmp_path / "runs"), order],
             check=True, cwd=ROOT,
             env={**os.environ, "POLARS_MAX_THREADS": threads, "OPENBLAS_NUM_THREADS": threads},
         )  # fmt: skip
         prints.append(
             {
                 str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in sorted([*data.rglob("*.parquet"), *data.rglob("*.npz")])
+                for path in sorted([*data.rglob("*.parquet"), *(data / "models").glob("[!.]*")])
                 if path.name != "baselines.parquet"  # it says when it was fitted
             }
         )
@@ -201,7 +273,7 @@ def test_the_same_bytes_whatever_the_threads_and_batches(tmp_path):
 @pytest.mark.skipif(not list(SAMPLE.glob("*.txt.gz")), reason="no sample runs are recorded here")
 def test_the_samples_worst_episodes_name_injected_disturbances(tmp_path):
     folder = DataFolder(tmp_path, sources=(SAMPLE,))
-    bring_up_to_date(folder, False, lambda *_: None)
+    refresh(folder)
     summary = summarize(folder)
     named = summary.episodes.filter(fault="sync_writes", subsystem="Storage").height
     named += summary.episodes.filter(fault="memory_growth", subsystem="Memory").height

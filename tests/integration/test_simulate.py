@@ -15,7 +15,7 @@ from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.simulate import FAULTS
 from infrascope_core.store.lake import Lake
 
-app = build_app(lambda *_: None)
+app = build_app()
 
 
 def infrascope(*words: object):

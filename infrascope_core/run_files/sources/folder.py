@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.run_files.name import is_run_file, run_key
+from infrascope_core.run_files.name import is_run_file, is_run_name, run_key
 
 
 def find_run_files(paths: Iterable[Path]) -> dict[str, list[Path]]:
     """Run files at or below the given paths, by run key; several files may claim one key.
 
     Links to folders are not followed, so a loop cannot trap the walk. Files given by name are taken whatever
-    their ending is, so that a wrong one is rejected by name and not overlooked.
+    their ending is, and so are folders that are named as a run is: a wrong one is rejected by name and not overlooked.
 
     Raises
     ------
@@ -24,8 +24,7 @@ def find_run_files(paths: Iterable[Path]) -> dict[str, list[Path]]:
     found: dict[str, dict[Path, None]] = {}
     for path in paths:
         if path.is_dir():
-            files = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
-            candidates = [file for file in files if is_run_file(file)]
+            candidates = [*_below(path)]
         elif path.exists():
             candidates = [path]
         else:
@@ -33,3 +32,11 @@ def find_run_files(paths: Iterable[Path]) -> dict[str, list[Path]]:
         for file in candidates:
             found.setdefault(run_key(file), {})[file.absolute()] = None
     return {key: sorted(found[key]) for key in sorted(found)}
+
+
+def _below(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        yield from filter(is_run_file, (Path(folder, name) for name in files))
+        yield from (
+            path for path in (Path(folder, name) for name in folders) if is_run_file(path) and is_run_name(path)
+        )

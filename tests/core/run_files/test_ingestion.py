@@ -1,4 +1,4 @@
-"""Ingestion: which file of a run key is taken, what happens to the others, and what a later offer changes."""
+"""Ingestion: which file of a run key is taken, what happens to the others, and what a later call changes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from infrascope_core.pipeline import TABLES
-from infrascope_core.run_files.ingestion import forget_absent, ingest, offer, reject_unknown_names
+from infrascope_core.pipeline import GRAPH
+from infrascope_core.run_files.candidates import source_fingerprint
+from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.run_files.ingestion import Ingested, ingest
 from infrascope_core.run_files.name import run_key
+from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names
 from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES, TELEMETRY
+from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import Lake
 from infrascope_core.symbols.tables import BASKETS
@@ -41,13 +45,16 @@ def lake(tmp_path) -> Lake:
     return Lake(tmp_path / "lake")
 
 
-def take(lake: Lake, *paths: Path, key: str = KEY):
-    return ingest(key, paths, lake, SETTINGS)
+def take(lake: Lake, *paths: Path, key: str = KEY) -> Ingested:
+    """Ingest, and put the row into the lake, as the graph does."""
+    ingested = ingest(key, paths, lake, SETTINGS)
+    lake.write(ingested.run_file, RUN_FILES, key)
+    return ingested
 
 
 def rejected(lake: Lake) -> dict[str, str]:
     """Reason by path."""
-    rows = [lake.read(REJECTED_FILES, entry) for entry in lake.keys(REJECTED_FILES)]
+    rows = [lake.read("rejections", entry) for entry in lake.keys("rejections")]
     return dict(pl.concat([REJECTED_FILES.empty(), *rows]).select("path", "reason").sort("path").iter_rows())
 
 
@@ -55,46 +62,66 @@ def source(lake: Lake) -> tuple[str, str]:
     return lake.read(RUN_FILES, KEY).select("status", "source").row(0)
 
 
-# -- offer
+def in_folder(tmp_path: Path, *sources: Path, settings: Settings | None = None) -> DataFolder:
+    """The data folder of the lake, with sources."""
+    return DataFolder(tmp_path, settings or Settings(), sources)
 
 
-def test_an_offer_is_told_by_name_size_and_time_of_every_file(tmp_path):
+# -- source fingerprint
+
+
+def test_the_source_fingerprint_depends_on_name_size_and_time_of_every_file(tmp_path):
     path, other = write(tmp_path), write(tmp_path / "other")
-    before = offer([path], SETTINGS)
-    assert offer([path], SETTINGS) == before
-    assert offer([other], SETTINGS) != before
-    assert offer([path, other], SETTINGS) == offer([other, path], SETTINGS) != before
-    assert offer([path], ReaderSettings(max_columns=3)) != before
+    before = source_fingerprint([path])
+    assert source_fingerprint([path]) == before
+    assert source_fingerprint([other]) != before
+    assert source_fingerprint([path, other]) == source_fingerprint([other, path]) != before
 
     stat = path.stat()
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000))
-    touched = offer([path], SETTINGS)
+    touched = source_fingerprint([path])
     assert touched != before
     path.write_bytes(path.read_bytes() + b"\n")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert offer([path], SETTINGS) not in {before, touched}
+    assert source_fingerprint([path]) not in {before, touched}
     path.unlink()
-    assert offer([path], SETTINGS) not in {before, touched}
+    assert source_fingerprint([path]) not in {before, touched}
 
 
-def test_an_offer_changes_with_the_labels(tmp_path):
+def test_a_run_file_is_current_until_the_file_or_the_settings_of_the_reader_change(tmp_path):
+    path = write(tmp_path / "runs")
+    GRAPH.make(in_folder(tmp_path, path.parent), RUN_FILES, KEY)
+    assert GRAPH.is_current(in_folder(tmp_path, path.parent), RUN_FILES, KEY)
+    changed = Settings(reader=ReaderSettings(max_columns=30))
+    assert not GRAPH.is_current(in_folder(tmp_path, path.parent, settings=changed), RUN_FILES, KEY)
+    write(tmp_path / "runs", samples=4)
+    assert not GRAPH.is_current(in_folder(tmp_path, path.parent), RUN_FILES, KEY)
+
+
+def test_a_rejected_run_file_is_current_as_well(tmp_path):
+    path = write(tmp_path / "runs", samples=0)
+    GRAPH.make(in_folder(tmp_path, path.parent), RUN_FILES, KEY)
+    assert GRAPH.is_current(in_folder(tmp_path, path.parent), RUN_FILES, KEY)
+
+
+def test_the_source_fingerprint_changes_with_the_labels(tmp_path):
     path = write(tmp_path)
-    seen = [offer([path], SETTINGS)]
+    seen = [source_fingerprint([path])]
     labels = tmp_path / f"{KEY}.faults.csv"
     labels.write_text(LABELS)
-    seen.append(offer([path], SETTINGS))
+    seen.append(source_fingerprint([path]))
     labels.write_text(LABELS * 2)
-    seen.append(offer([path], SETTINGS))
+    seen.append(source_fingerprint([path]))
     assert len(set(seen)) == 3
     labels.unlink()
-    assert offer([path], SETTINGS) == seen[0]
+    assert source_fingerprint([path]) == seen[0]
 
 
-def test_an_offer_reads_no_content(tmp_path, monkeypatch):
+def test_the_source_fingerprint_reads_no_content(tmp_path, monkeypatch):
     path = write(tmp_path)
     monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("opened"))
     monkeypatch.setattr(Path, "read_bytes", lambda *_: pytest.fail("read"))
-    assert offer([path], SETTINGS)
+    assert source_fingerprint([path])
 
 
 # -- one file
@@ -130,7 +157,6 @@ def test_the_row_of_an_accepted_run(tmp_path, lake):
     assert lake.read(RUN_FILES, KEY).equals(result.run_file)
     assert result.run_file.schema == RUN_FILES.schema
     assert lake.read(TELEMETRY, KEY).height == 3
-    assert lake.made_from(RUN_FILES, KEY) == offer([path], SETTINGS)
     assert rejected(lake) == {}
 
 
@@ -148,9 +174,8 @@ def test_the_row_of_a_rejected_run(tmp_path, lake):
     }
     assert rejected(lake) == {str(path): "holds a header but no samples"}
     assert not lake.has(TELEMETRY, KEY)
-    assert lake.made_from(RUN_FILES, KEY) == offer([path], SETTINGS)
-    (entry,) = lake.keys(REJECTED_FILES)
-    stored = lake.read(REJECTED_FILES, entry).row(0, named=True)
+    (entry,) = lake.keys("rejections")
+    stored = lake.read("rejections", entry).row(0, named=True)
     assert stored["run_key"] == KEY
     assert before <= stored["seen_at"] <= before + timedelta(minutes=1)
 
@@ -185,7 +210,7 @@ def test_the_file_that_came_first_keeps_the_key(tmp_path, lake):
     assert lake.read(TELEMETRY, KEY).height == 3
 
 
-def test_the_file_that_came_first_keeps_the_key_though_only_another_is_offered(tmp_path, lake):
+def test_the_file_that_came_first_keeps_the_key_though_only_another_is_listed(tmp_path, lake):
     old = write(tmp_path / "b")
     take(lake, old)
     new = write(tmp_path / "a", samples=4)
@@ -257,7 +282,7 @@ def test_a_vanished_file_keeps_its_products(tmp_path, lake):
     (tmp_path / f"{KEY}.faults.csv").write_text(LABELS)
     first = take(lake, path)
     path.unlink()
-    lake.write(TABLES["baskets"].empty(), BASKETS, KEY)
+    lake.write(BASKETS.empty(), BASKETS, KEY)
     again = take(lake)
     assert again.accepted
     assert again.run_file.equals(first.run_file)
@@ -274,14 +299,14 @@ def test_a_key_that_never_was_has_no_file(lake):
 def test_a_bad_replacement_takes_all_products_of_the_key_and_of_no_other(tmp_path, lake):
     path = write(tmp_path)
     take(lake, path)
-    products = [t.name for t in TABLES.values() if t.per_run and t not in (RUN_FILES, REJECTED_FILES)]
+    products = [t.name for p in GRAPH.products if p.scope.per_run for t in p.tables if t != RUN_FILES]
     for table in products:
         for key in (KEY, "another"):
-            lake.write(TABLES[table].empty(), table, key)
+            lake.write(GRAPH.tables[table].empty(), table, key)
     path.write_text("nothing")
     take(lake, path)
     assert {table: lake.keys(table) for table in products} == {table: ["another"] for table in products}
-    assert lake.keys(TELEMETRY) == []
+    assert "telemetry" in products
     assert source(lake) == ("rejected", str(path))
 
 
@@ -294,21 +319,26 @@ def test_a_good_replacement_heals(tmp_path, lake):
     assert lake.read(RUN_FILES, KEY)["reason"].to_list() == [None]
 
 
-def test_a_run_that_is_cut_off_is_offered_again(tmp_path, lake, monkeypatch):
-    path = write(tmp_path)
+@pytest.mark.parametrize("cut", [TELEMETRY, FAULTS, RUN_FILES])
+def test_a_run_that_is_cut_off_is_read_again(tmp_path, monkeypatch, cut):
+    path = write(tmp_path / "runs")
     write_once = Lake.write
 
     def cut_off(self, frame, table, *rest):
-        if table == "run_files":
+        if table == cut:
             raise KeyboardInterrupt
         return write_once(self, frame, table, *rest)
 
     with monkeypatch.context() as patched:
         patched.setattr(Lake, "write", cut_off)
         with pytest.raises(KeyboardInterrupt):
-            take(lake, path)
-    assert lake.made_from(RUN_FILES, KEY) is None
-    assert take(lake, path).accepted
+            GRAPH.make(in_folder(tmp_path, path.parent), RUN_FILES, KEY)
+    folder = in_folder(tmp_path, path.parent)
+    assert folder.lake.made_from(RUN_FILES, KEY) is None
+    assert not GRAPH.is_current(folder, RUN_FILES, KEY)
+    (row,) = GRAPH.make(folder, RUN_FILES, KEY)
+    assert row["status"].to_list() == ["accepted"]
+    assert GRAPH.is_current(folder, RUN_FILES, KEY)
 
 
 # -- labels
@@ -361,7 +391,7 @@ def test_unknown_names_are_rejected_and_no_others(tmp_path, lake):
     reasons = rejected(lake)
     assert list(reasons) == sorted(map(str, (nameless, undated, phaseless)))
     assert reasons[str(nameless)].startswith("unknown file name; expected a name like train_")
-    assert "2026-13-01T10-00-00 is no date" in reasons[str(undated)]
+    assert "2026-13-01T10-00-00 is not a valid date" in reasons[str(undated)]
     assert "expected a folder train_… or infer_…" in reasons[str(phaseless)]
     reject_unknown_names([], lake)
     assert rejected(lake) == reasons
@@ -395,9 +425,9 @@ def test_two_dots_in_a_name_are_refused_like_any_unknown_name(tmp_path, name):
     path = write(tmp_path / "runs", name=name)
     write(tmp_path / "runs")
     folder = DataFolder(tmp_path / "data", sources=(tmp_path / "runs",))
-    assert folder.review_rejections()["path"].to_list() == [str(path)]
+    assert Inbox.of(folder).review_rejections()["path"].to_list() == [str(path)]
     assert rejected(folder.lake)[str(path)].startswith("unknown file name; expected a name like train_")
-    assert list(folder.offers()) == [KEY]
+    assert Inbox.of(folder).keys == [KEY]
 
 
 @pytest.fixture
@@ -413,7 +443,7 @@ def odd_folder(tmp_path) -> Path:
 
 def test_a_file_whose_path_is_no_utf_8_is_taken_and_spelled_with_escapes(odd_folder, lake):
     path = write(odd_folder)
-    assert offer([path], SETTINGS)
+    assert source_fingerprint([path])
     assert take(lake, path).accepted
     assert source(lake) == ("accepted", str(odd_folder.parent) + "/\\xff/" + NAME)
 
@@ -440,9 +470,9 @@ def test_a_rejection_whose_path_is_no_utf_8_stays_while_the_file_is_present(odd_
     assert rejected(lake) == {}
 
 
-def test_a_good_copy_is_offered_though_a_copy_without_a_phase_sorts_before_it(tmp_path):
+def test_a_good_copy_is_found_though_a_copy_without_a_phase_sorts_before_it(tmp_path):
     name = NAME.replace("train_", "data_")
     write(tmp_path / "backup", name=name)
     write(tmp_path / "train_llama", name=name)
     folder = DataFolder(tmp_path / "data", sources=(tmp_path,))
-    assert list(folder.offers()) == [name.removesuffix(".txt")]
+    assert Inbox.of(folder).keys == [name.removesuffix(".txt")]

@@ -59,6 +59,34 @@ def test_rejects_other_names_in_one_sentence(name):
         parse_run_name(Path("somewhere") / name)
 
 
+@pytest.mark.parametrize("ending", [".txt", ".TXT", ".Csv", ".tsv.gz", ".TXT.GZ", ".txt.Gz"])
+def test_endings_of_either_case_belong_to_run_files_and_not_to_keys(ending):
+    path = Path("train_BERTforText_default_2025-05-11T12-27-13_Node01" + ending)
+    assert is_run_file(path)
+    assert run_key(path) == "train_BERTforText_default_2025-05-11T12-27-13_Node01"
+    assert parse_run_name(path).host == "Node01"
+
+
+@pytest.mark.parametrize(
+    "ending", [".txt.txt", ".csv.txt", ".TXT.csv", ".txt.gz.gz", ".gz.GZ.txt", ".txt.txt.gz", ".txt.gz.txt"]
+)
+def test_two_endings_are_rejected_in_one_sentence(ending):
+    path = Path("train_BERTforText_default_2025-05-11T12-27-13_node01" + ending)
+    assert is_run_file(path)
+    with pytest.raises(
+        RunFileError, match=r"two endings; expected one of \.txt, \.tsv and \.csv, and at most one \.gz"
+    ):
+        parse_run_name(path)
+
+
+@pytest.mark.parametrize("ending", [".FAULTS.CSV", ".faults.CSV", ".faults.csv.gz"])
+def test_labels_under_another_name_are_rejected_and_not_passed_over(ending):
+    path = Path("train_BERTforText_default_2025-05-11T12-27-13_node01" + ending)
+    assert is_run_file(path)
+    with pytest.raises(RunFileError, match=r"labels lie beside their run file as STEM\.faults\.csv"):
+        parse_run_name(path)
+
+
 def test_endings():
     assert run_key(Path("a/b.txt.gz")) == run_key(Path("b.csv")) == run_key(Path("b.tsv")) == "b"
     assert is_run_file(Path("x/b.tsv.gz"))

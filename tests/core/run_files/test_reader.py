@@ -113,7 +113,7 @@ BAD = {
         "\n".join([HEADER, ROWS[0], "2025-04-26 13:38:18.700\t1\tmuch\t3\t4", ""]).encode(),
         r"line 3, column 'Memory:Dirty.h1\[kB\]': expected a number, found 'much'",
     ),
-    "not utf-8": (HEADER.encode() + b"\n2025-04-26 13:38:18.700\t\xff\t1\t1\t1\n", "line 2 is no UTF-8 text"),
+    "not utf-8": (HEADER.encode() + b"\n2025-04-26 13:38:18.700\t\xff\t1\t1\t1\n", "line 2 is not UTF-8 text"),
     "NUL in a cell": (
         HEADER.encode() + b"\n2025-04-26 13:38:18.700\t\x00\t1\t1\t1\n",
         r"line 2, column .*: expected a number, found '\\x00'",
@@ -161,10 +161,10 @@ def test_a_first_line_without_end_is_no_table(tmp_path):
 
 
 def test_no_file_and_no_regular_file(tmp_path):
-    with pytest.raises(RunFileError, match="no regular file"):
+    with pytest.raises(RunFileError, match=r"cannot be read \(No such file or directory\)"):
         read_run_file(tmp_path / NAME)
     (tmp_path / NAME).mkdir()
-    with pytest.raises(RunFileError, match="no regular file"):
+    with pytest.raises(RunFileError, match="not a regular file"):
         read_run_file(tmp_path / NAME)
 
 

@@ -19,7 +19,7 @@ from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.store.lake import Lake, fingerprint
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 WIDE = pl.DataFrame({"run_key": ["r", "r"], "a[%]": [1.5, None]})
 
 
@@ -45,9 +45,9 @@ def test_products_lie_by_table_and_run(lake):
 )  # fmt: skip
 def test_hostile_run_keys_name_no_file(lake, key):
     for call in (lake.path, lake.has, lake.read, lake.made_from, lake.drop):
-        with pytest.raises(InfraScopeError, match="is no run key"):
+        with pytest.raises(InfraScopeError, match="is not a valid run key"):
             call("baskets", key)
-    with pytest.raises(InfraScopeError, match="is no run key") as caught:
+    with pytest.raises(InfraScopeError, match="is not a valid run key") as caught:
         lake.write(WIDE, TELEMETRY, key)
     assert len(str(caught.value)) < 100
     assert not lake.root.exists()
@@ -152,7 +152,7 @@ def test_leftovers_of_a_killed_write_are_no_products(lake):
 _KILLED_WHILE_WRITING = """
 import os, sys, pathlib
 import polars as pl
-from infrascope_core.lake import Lake
+from infrascope_core.store.lake import Lake
 pl.DataFrame.write_parquet = lambda frame, file, **options: (pathlib.Path(file).write_bytes(b"PAR1"), os._exit(9))
 Lake(pathlib.Path(sys.argv[1])).write(pl.DataFrame({"a": [1]}), "telemetry", "s")
 """
@@ -214,7 +214,7 @@ def test_fingerprints_do_not_change_between_versions_of_the_house():
 _WRITE = """
 import sys, pathlib
 import polars as pl
-from infrascope_core.lake import Lake
+from infrascope_core.store.lake import Lake
 n = 250_000
 frame = pl.DataFrame({"i": range(n), "v": [None if i % 7 == 0 else (i * 7919 % 1000) / 8 for i in range(n)]})
 Lake(pathlib.Path(sys.argv[1])).write(frame.with_columns(t=pl.col("v").cast(pl.String)), "telemetry", "r", "x")

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
 
-from infrascope_core.pipeline import TABLES
+from infrascope_core.errors import StorageError
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.quality.settings import ReanalysisSettings
+from infrascope_core.run_files.tables import FAULTS
+from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import Lake
 from infrascope_core.store.sql import identifier, run_sql
-from infrascope_core.store.warehouse import publish
+from infrascope_core.store.warehouse import PLACE, VARIABLE, is_published, publish
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
+SYMBOLS, QUALITY = "infrascope_core.symbols", "infrascope_core.quality"
+SHOWN = {name: table for name, table in GRAPH.tables.items() if not table.wide}
+"""Tables of the warehouse: telemetry, of which every run has other columns, is left out."""
 START = datetime(2025, 5, 7)
 LEVELS = pl.DataFrame({"metric_group": ["load"], "low": [1.0], "high": [2.0]})
 
@@ -39,11 +48,15 @@ def thresholds(**columns) -> pl.DataFrame:
     return pl.DataFrame([row], schema=THRESHOLDS.schema)
 
 
+def faults(run: str) -> pl.DataFrame:
+    return pl.DataFrame([dict.fromkeys(FAULTS.schema.names()) | {"run_key": run}], schema=FAULTS.schema)
+
+
 # -- run_sql
 
 
 def items(relation) -> list[str]:
-    return run_sql("discretize", {"group_windows": relation, "thresholds": LEVELS})["item"].to_list()
+    return run_sql(SYMBOLS, "discretize", {"group_windows": relation, "thresholds": LEVELS})["item"].to_list()
 
 
 def test_a_statement_reads_frames():
@@ -73,7 +86,7 @@ def test_one_call_leaves_nothing_for_the_next(tmp_path):
         assert items(windows(1.5)) == ["load_MED"]
         assert items([second]) == ["load_HIGH"]
     with pytest.raises(duckdb.Error, match="group_windows"):
-        run_sql("discretize", {"thresholds": LEVELS})
+        run_sql(SYMBOLS, "discretize", {"thresholds": LEVELS})
 
 
 def test_calls_side_by_side_do_not_see_each_other(tmp_path):
@@ -99,7 +112,7 @@ def test_parameters_are_values_and_never_text():
     runs = {"run_key": ["r"], "platform": ["cpu"], "started_at": [None], "ended_at": [None]}
     runs = pl.DataFrame(runs, schema_overrides=dict.fromkeys(("started_at", "ended_at"), pl.Datetime("us")))
     values = ReanalysisSettings().model_dump() | {"names": "metric", "constancy": hostile, "near_constant": 0.1}
-    table = run_sql("catalog", {"quality": quality, "runs": runs}, levels=[hostile], **values)
+    table = run_sql(QUALITY, "catalog", {"quality": quality, "runs": runs}, levels=[hostile], **values)
     assert table.select("metric", "status").rows() == [(hostile, "always_missing")]
 
 
@@ -112,7 +125,7 @@ def test_an_identifier_stays_one_name(name):
 
 
 def tables_of(target) -> dict[str, tuple[str, int, str]]:
-    """Name -> (kind, rows, comment) of all that another process sees in a warehouse file."""
+    """Name -> (kind, rows, comment) of all that another process sees in a warehouse file, but where it was built."""
     with duckdb.connect(str(target), read_only=True) as con:
         kinds = con.execute(
             "SELECT table_name, 'table', comment FROM duckdb_tables() "
@@ -121,68 +134,145 @@ def tables_of(target) -> dict[str, tuple[str, int, str]]:
         return {
             name: (kind, con.execute(f"SELECT count(*) FROM {identifier(name)}").fetchone()[0], comment)
             for name, kind, comment in kinds
+            if name != PLACE
         }
 
 
 @pytest.fixture
-def lake(tmp_path) -> Lake:
-    return Lake(tmp_path / "lake")
+def folder(tmp_path) -> DataFolder:
+    return DataFolder(tmp_path)
 
 
-def test_an_empty_lake_shows_every_table_of_the_contract(tmp_path, lake):
-    target = publish(lake, tmp_path / "new folder" / "warehouse.duckdb")
-    assert tables_of(target) == {name: ("table", 0, table.meaning) for name, table in TABLES.items()}
+@pytest.fixture
+def lake(folder) -> Lake:
+    return folder.lake
+
+
+def test_an_empty_lake_shows_every_table_of_the_contract(tmp_path):
+    target = publish(DataFolder(tmp_path / "new folder"), GRAPH)
+    assert target == tmp_path / "new folder" / "warehouse.duckdb"
+    assert tables_of(target) == {name: ("table", 0, table.meaning) for name, table in SHOWN.items()}
     with duckdb.connect(str(target), read_only=True) as con:
-        for name, table in TABLES.items():
+        for name, table in SHOWN.items():
             assert con.table(name).pl().schema == table.schema
 
 
-def test_pooled_products_are_tables_and_per_run_products_are_views(tmp_path, lake):
+def test_pooled_products_are_tables_and_per_run_products_are_views(folder, lake):
     lake.write(thresholds(low=1.5), THRESHOLDS)
     lake.write(baskets(1, 2, run="r1"), BASKETS, "r1")
     lake.write(baskets(3, run="r2"), BASKETS, "r2")
-    target = publish(lake, tmp_path / "warehouse.duckdb")
+    target = publish(folder, GRAPH)
     shown = tables_of(target)
-    assert shown["thresholds"] == ("table", 1, TABLES["thresholds"].meaning)
-    assert shown["baskets"] == ("view", 3, TABLES["baskets"].meaning)
-    assert shown["group_windows"] == ("table", 0, TABLES["group_windows"].meaning)
-    assert set(shown) == set(TABLES)
+    assert shown["thresholds"] == ("table", 1, SHOWN["thresholds"].meaning)
+    assert shown["baskets"] == ("view", 3, SHOWN["baskets"].meaning)
+    assert shown["group_windows"] == ("table", 0, SHOWN["group_windows"].meaning)
+    assert set(shown) == set(SHOWN)
     # a view shows a run that comes later, and not the leavings of a write that was cut off
     lake.write(baskets(4, 5, run="r3"), BASKETS, "r3")
     (lake.root / "baskets" / ".cut-off.tmp").write_bytes(b"PAR1")
     assert tables_of(target)["baskets"][1] == 5
 
 
-def test_values_come_out_as_they_went_in(tmp_path, lake):
+def test_findings_are_copied(folder, lake):
+    """Few rows per run, and what a client asks for first: they need no lake beside the file."""
+    copied = {table.name for product in GRAPH.products if product.copied for table in product.tables if not table.wide}
+    assert copied >= {"run_files", "faults", "anomaly_episodes", "anomaly_report"}
+    for key in ("r1", "r2"):
+        lake.write(faults(key), FAULTS, key)
+    target = publish(folder, GRAPH)
+    assert tables_of(target)["faults"] == ("table", 2, SHOWN["faults"].meaning)
+    with duckdb.connect(str(target), read_only=True) as con:
+        assert con.table("faults").pl().schema == FAULTS.schema
+
+
+def test_values_come_out_as_they_went_in(folder, lake):
     frame = thresholds(low=0.1 + 0.2, high=5e-324, degenerate=True, samples=2**62)
     lake.write(frame, THRESHOLDS)
-    with duckdb.connect(str(publish(lake, tmp_path / "w.duckdb")), read_only=True) as con:
+    with duckdb.connect(str(publish(folder, GRAPH)), read_only=True) as con:
         assert con.table("thresholds").pl().equals(frame)
 
 
-@pytest.mark.parametrize("folder", ["it's a folder", 'with "quotes"', "semi;colon -- ü"])
-def test_the_data_folder_may_have_any_name(tmp_path, folder):
-    lake = Lake(tmp_path / folder / "lake")
-    lake.write(baskets(1), BASKETS, "r1")
-    assert tables_of(publish(lake, tmp_path / folder / "ware house.duckdb"))["baskets"][1] == 1
+NAMES = ["it's a folder", 'with "quotes"', "semi;colon -- ü", "run[1]", "a * b"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_data_folder_may_have_any_name(tmp_path, name):
+    folder = DataFolder(tmp_path / name)
+    folder.lake.write(baskets(1), BASKETS, "r1")
+    assert tables_of(publish(folder, GRAPH))["baskets"][1] == 1
 
 
 def test_the_data_folder_may_look_like_a_pattern(tmp_path):
     (tmp_path / "run1" / "lake" / "baskets").mkdir(parents=True)
     baskets(7, 7, 7, run="other").write_parquet(tmp_path / "run1" / "lake" / "baskets" / "other.parquet")
-    lake = Lake(tmp_path / "run[1]" / "lake")
-    lake.write(baskets(1), BASKETS, "r1")
-    assert tables_of(publish(lake, tmp_path / "w.duckdb"))["baskets"][1] == 1
+    folder = DataFolder(tmp_path / "run[1]")
+    folder.lake.write(baskets(1), BASKETS, "r1")
+    assert tables_of(publish(folder, GRAPH))["baskets"][1] == 1
 
 
 def test_views_hold_wherever_the_reader_stands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lake = Lake(type(tmp_path)("data") / "lake")
-    lake.write(baskets(1), BASKETS, "r1")
-    publish(lake, type(tmp_path)("data") / "warehouse.duckdb")
+    folder = DataFolder(Path("data"))
+    folder.lake.write(baskets(1), BASKETS, "r1")
+    publish(folder, GRAPH)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert tables_of(tmp_path / "data" / "warehouse.duckdb")["baskets"][1] == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_that_was_moved_can_be_queried(tmp_path, name):
+    """Copied tables at once; views when the client says where the folder lies, or after it was published again."""
+    old = DataFolder(tmp_path / "old")
+    old.lake.write(thresholds(low=1.5), THRESHOLDS)
+    old.lake.write(baskets(1, 2), BASKETS, "r1")
+    old.lake.write(faults("r1"), FAULTS, "r1")
+    publish(old, GRAPH)
+    assert is_published(old)
+    moved = DataFolder(tmp_path / name)
+    old.root.rename(moved.root)
+    with duckdb.connect(str(moved.warehouse), read_only=True) as con:
+        assert con.execute("SELECT low FROM thresholds").fetchall() == [(1.5,)]
+        assert con.execute("SELECT run_key FROM faults").fetchall() == [("r1",)]
+        with pytest.raises(duckdb.IOException, match="No files found"):
+            con.execute("SELECT count(*) FROM baskets")
+        con.execute(f"SET VARIABLE {VARIABLE} = $place", {"place": glob.escape(str(moved.root))})
+        assert con.execute("SELECT count(*) FROM baskets").fetchone() == (2,)
+    assert not is_published(moved)
+    publish(moved, GRAPH)
+    assert is_published(moved)
+    assert tables_of(moved.warehouse)["baskets"][1] == 2
+
+
+def test_a_copy_shows_itself_and_not_the_original(tmp_path):
+    original = DataFolder(tmp_path / "original")
+    original.lake.write(baskets(1), BASKETS, "r1")
+    publish(original, GRAPH)
+    copy = DataFolder(tmp_path / "copy")
+    shutil.copytree(original.root, copy.root)
+    original.lake.write(baskets(1, 2, 3), BASKETS, "r1")
+    assert not is_published(copy)
+    publish(copy, GRAPH)
+    assert tables_of(copy.warehouse)["baskets"][1] == 1
+
+
+def test_whether_the_warehouse_shows_the_lake_as_it_is(folder, lake):
+    assert not is_published(folder)
+    lake.write(thresholds(low=1.0), THRESHOLDS)
+    publish(folder, GRAPH)
+    assert is_published(folder)
+    for change in (
+        lambda: lake.write(thresholds(low=2.0), THRESHOLDS),
+        lambda: lake.write(baskets(1), BASKETS, "r1"),
+        lambda: lake.write(baskets(1, 2), BASKETS, "r1"),
+        lambda: lake.drop(BASKETS, "r1"),
+        lambda: folder.warehouse.write_bytes(b"not a database"),
+        folder.warehouse.unlink,
+    ):
+        change()
+        assert not is_published(folder)
+        publish(folder, GRAPH)
+        assert is_published(folder)
 
 
 _OPEN = """
@@ -213,27 +303,27 @@ def someone_has_open(target, mode: str):
 
 
 @pytest.mark.parametrize("mode", ["read", "idle"])
-def test_whoever_has_the_old_file_open_keeps_it(tmp_path, lake, mode):
+def test_whoever_has_the_old_file_open_keeps_it(folder, lake, mode):
     lake.write(thresholds(low=1.0), THRESHOLDS)
-    target = publish(lake, tmp_path / "warehouse.duckdb")
+    target = publish(folder, GRAPH)
     with someone_has_open(target, mode) as ask:
         lake.write(thresholds(low=2.0), THRESHOLDS)
-        publish(lake, target)
+        publish(folder, GRAPH)
         assert ask("SELECT low FROM thresholds") == [[1.0]]
         with duckdb.connect(str(target), read_only=True) as con:
             assert con.execute("SELECT low FROM thresholds").fetchall() == [(2.0,)]
 
 
-def test_someone_who_writes_into_the_old_file_does_not_spoil_the_new_one(tmp_path, lake):
-    target = publish(lake, tmp_path / "warehouse.duckdb")
+def test_someone_who_writes_into_the_old_file_does_not_spoil_the_new_one(folder):
+    target = publish(folder, GRAPH)
     with someone_has_open(target, "write"):
-        publish(lake, target)
-        assert set(tables_of(target)) == set(TABLES)
+        publish(folder, GRAPH)
+        assert set(tables_of(target)) == set(SHOWN)
 
 
-def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(tmp_path, lake):
+def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake):
     lake.write(thresholds(low=1.0), THRESHOLDS)
-    target = publish(lake, tmp_path / "warehouse.duckdb")
+    target = publish(folder, GRAPH)
 
     @contextmanager
     def full(path):
@@ -242,21 +332,21 @@ def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(tmp_path, lake
             raise OSError(28, "No space left on device")
             yield con
 
-    with pytest.raises(OSError, match="No space left"):
-        publish(lake, target, full)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "warehouse.duckdb"]
+    with pytest.raises(StorageError, match=r"warehouse.duckdb: cannot be written, .* bytes free there \(No space left"):
+        publish(folder, GRAPH, full)
+    assert sorted(path.name for path in folder.root.iterdir()) == [".locks", "lake", "warehouse.duckdb"]
     assert tables_of(target)["thresholds"][1] == 1
 
 
-def test_the_file_is_opened_for_writing_only_where_it_is_built(tmp_path, lake):
+def test_the_file_is_opened_for_writing_only_where_it_is_built(folder):
     opened = []
 
     def connect(path):
         opened.append(path)
         return duckdb.connect(path)
 
-    target = publish(lake, tmp_path / "warehouse.duckdb", connect)
-    publish(lake, target, connect)
+    target = publish(folder, GRAPH, connect)
+    publish(folder, GRAPH, connect)
     assert len(opened) == 2
     assert str(target) not in opened
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["warehouse.duckdb"]
+    assert sorted(path.name for path in folder.root.iterdir()) == [".locks", "warehouse.duckdb"]

@@ -1,0 +1,34 @@
+"""The files that claim a run key: which they are, and whether they changed since they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from infrascope_core.run_files.labels import labels_path
+from infrascope_core.run_files.name import printable_path
+from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.store.lake import Lake, fingerprint
+
+
+def candidate_files(key: str, paths: Sequence[Path], lake: Lake) -> list[Path]:
+    """All files that claim a run key: those found now, and the one it was made from, if that still lies elsewhere."""
+    accepted = lake.read_cached(RUN_FILES, key).filter(status="accepted")["source"]
+    found = {printable_path(path) for path in paths}
+    return [*paths, *(Path(source) for source in accepted if source not in found and Path(source).exists())]
+
+
+def source_fingerprint(paths: Sequence[Path]) -> str:
+    """Fingerprint of files and their labels, by name, size and time of change; reads no content."""
+    return fingerprint(*(_state(file) for path in sorted(paths) for file in (path, labels_path(path))))
+
+
+def _state(file: Path) -> str:
+    """What a file looks like from outside; a link that leads nowhere is there, though what it names is not."""
+    for look in (file.stat, file.lstat):
+        try:
+            stat = look()
+        except OSError:
+            continue
+        return f"{file} {stat.st_size} {stat.st_mtime_ns}"
+    return f"{file} none"
