@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.detectors import DETECTORS
+from infrascope_core.anomalies.run_features import window_length
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, WINDOW_FEATURES
 from infrascope_core.evaluation import metrics
 from infrascope_core.evaluation.metrics import Array
@@ -129,7 +130,7 @@ class JudgedRun:
     def of(cls, folder: DataFolder, key: str) -> JudgedRun:
         """Read a run's products from a filled data folder."""
         lake = folder.lake
-        span, length = span_of(folder, key), folder.window_length(key).total_seconds()
+        span, length = span_of(folder, key), window_length(folder, key).total_seconds()
         windows = (
             lake.read(ANOMALY_SCORES, key)
             .sort("start_ts", "host", "window")

@@ -116,12 +116,12 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
     trusted : frozenset of str
         Versions of the baselines that no judged run took part in.
     """
-    runs = {row["run_key"]: row for row in accepted(folder).iter_rows(named=True)}
+    usable = {row["run_key"]: row for row in accepted(folder).iter_rows(named=True)}
     problems = [
-        (run.path, _why_rejected(folder, run.key)) for run in (*split.reference, *split.judged) if run.key not in runs
+        (run.path, _why_rejected(folder, run.key)) for run in (*split.reference, *split.judged) if run.key not in usable
     ]
     separation, events, runs, untrusted = [], [], [], []
-    for references, members in _groups(split, runs):
+    for references, members in _groups(split, usable):
         peers = {data: _fit_peers(folder, references, data) for data in INPUTS} if references else {}
         for run in members:
             problem = _label_problem(folder, run)
@@ -132,7 +132,7 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
             if not references or scores.is_empty() or not set(scores["baseline_version"].drop_nulls()) <= trusted:
                 untrusted.append(run.key)
                 continue
-            row = {name: accepted[run.key].get(name) for name in RUN_COLUMNS} | {"data_set": data_set, "part": run.part}
+            row = {name: usable[run.key].get(name) for name in RUN_COLUMNS} | {"data_set": data_set, "part": run.part}
             judged = JudgedRun.of(folder, run.key)
             methods = _method_scores(folder, run.key, judged, peers)
             areas = judged.separation(methods, folder.settings.evaluation.max_buffer)
@@ -151,15 +151,15 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
 
 
 def _groups(
-    split: Split, accepted: Mapping[str, Mapping[str, object]]
+    split: Split, usable: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[tuple[str, ...], list[LabelledRun]]]:
     """Judged runs by their reference runs, which are of the same platform."""
     groups: dict[tuple[str, ...], list[LabelledRun]] = {}
     for run in split.judged:
-        if run.key in accepted and run.key in split.reference_of:
-            platform = accepted[run.key]["platform"]
-            same = (key for key in split.reference_of[run.key] if key in accepted)
-            groups.setdefault(tuple(k for k in same if accepted[k]["platform"] == platform), []).append(run)
+        if run.key in usable and run.key in split.reference_of:
+            platform = usable[run.key]["platform"]
+            same = (key for key in split.reference_of[run.key] if key in usable)
+            groups.setdefault(tuple(k for k in same if usable[k]["platform"] == platform), []).append(run)
     yield from sorted(groups.items(), key=lambda group: group[1][0].key)
 
 

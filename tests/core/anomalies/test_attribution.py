@@ -23,10 +23,6 @@ CPU, CORES, DIRTY, LINK = "CPU:load", ("CPU:Core0[%]", "CPU:Core1[%]"), "Memory:
 METRICS = (CPU, *CORES, DIRTY, LINK)
 
 
-def subsystem(metric: str) -> str:
-    return metric.split(":", maxsplit=1)[0]
-
-
 def features(run: str, windows: int = 60, seed: int = 0) -> pl.DataFrame:
     """Four metrics at random, and a link that is 16 lanes wide throughout."""
     rng = np.random.default_rng(seed)
@@ -62,7 +58,8 @@ def planted(table: pl.DataFrame, first: int, last: int, metric: str, **values: f
 
 
 def found(baseline: Baseline, new: pl.DataFrame, settings: DetectorSettings = SETTINGS) -> pl.DataFrame:
-    return reasons(baseline, new, score(baseline, new), subsystem, settings)
+    judged = baseline.judge(new)
+    return reasons(baseline, judged, score(baseline, judged), settings)
 
 
 NAMES = (
@@ -78,7 +75,7 @@ NAMES = (
 class TestShares:
     """Two cores are one family; the CPU has two families, memory has one."""
 
-    metrics = Metrics.of(NAMES, subsystem)
+    metrics = Metrics.of(NAMES)
     evidence = np.array([[1.0, 2.0, 5.0, 1.0, 3.0, 1.0], [2.0, 2.0, 0.0, 0.0, 0.0, 0.0]])
 
     def test_a_familys_share_is_that_of_the_metric_which_leads_it(self):
@@ -98,7 +95,8 @@ class TestShares:
         assert self.metrics.leading_feature(self.evidence, rows, of).tolist() == [1, 2, 4, 0]
 
     def test_metrics_of_one_name_in_two_subsystems_are_two_families(self):
-        metrics = Metrics.of((("a1", "mean"), ("a2", "mean")), {"a1": "CPU", "a2": "GPU"}.__getitem__)
+        metrics = Metrics.of((("Derived:L3StallRatio[%]", "mean"), ("Derived:L2StallRatio[%]", "mean")))
+        assert sorted(metrics.subsystem) == ["CPU", "Other"]
         share, _ = metrics.by_family(np.array([[1.0, 3.0]]))
         assert share.tolist() == [[0.25, 0.75]]
 
@@ -159,8 +157,8 @@ def case(baseline):
     """A run whose windows 20 to 39 have a mean load of 98.1 and, less so, a low minimum of dirty pages."""
     new = planted(features("new", seed=9), 20, 39, CPU, mean=98.1)
     new = planted(new, 20, 39, DIRTY, minimum=30.0)
-    scores = score(baseline, new)
-    return new, scores, reasons(baseline, new, scores, subsystem, SETTINGS)
+    scores = score(baseline, baseline.judge(new))
+    return new, scores, reasons(baseline, baseline.judge(new), scores, SETTINGS)
 
 
 class TestReasons:
@@ -173,11 +171,11 @@ class TestReasons:
         )
         assert set(range(25, 40)) <= set(given["window"])
         alarm = scores.with_columns(anomalous=pl.col("window") == 3, agreement=0)
-        assert reasons(baseline, new, alarm, subsystem, SETTINGS)["window"].unique().to_list() == [3]
+        assert reasons(baseline, baseline.judge(new), alarm, SETTINGS)["window"].unique().to_list() == [3]
         flag = scores.with_columns(anomalous=False, agreement=(pl.col("window") == 4).cast(pl.Int64))
-        assert reasons(baseline, new, flag, subsystem, SETTINGS)["window"].unique().to_list() == [4]
+        assert reasons(baseline, baseline.judge(new), flag, SETTINGS)["window"].unique().to_list() == [4]
         calm = scores.with_columns(anomalous=False, agreement=0)
-        assert reasons(baseline, new, calm, subsystem, SETTINGS).equals(ANOMALY_REASONS.empty())
+        assert reasons(baseline, baseline.judge(new), calm, SETTINGS).equals(ANOMALY_REASONS.empty())
 
     def test_they_are_ranked_one_a_family_and_no_more_than_asked_for(self, case, baseline):
         new, scores, given = case
@@ -190,14 +188,13 @@ class TestReasons:
             assert of["detectors"][0].to_list() == scores.filter(window=window)["flagged_by"][0].to_list()
             shares = of.unique("subsystem")["subsystem_share"]
             assert shares.sum() == pytest.approx(1)
-        two = reasons(baseline, new, scores, subsystem, DetectorSettings(trees=20, reasons_per_window=2))
+        two = reasons(baseline, baseline.judge(new), scores, DetectorSettings(trees=20, reasons_per_window=2))
         assert two.equals(given.filter(pl.col("rank") <= 2))
 
     def test_the_order_of_rows_does_not_matter(self, case, baseline):
         new, scores, given = case
-        shuffled = reasons(
-            baseline, new.sample(fraction=1, shuffle=True, seed=1), scores.reverse(), subsystem, SETTINGS
-        )
+        rows = new.sample(fraction=1, shuffle=True, seed=1)
+        shuffled = reasons(baseline, baseline.judge(rows), scores.reverse(), SETTINGS)
         assert shuffled.equals(given)
 
     def test_the_planted_features_are_named_in_a_sentence(self, case, baseline):
@@ -259,6 +256,6 @@ class TestReasons:
 
 
 def test_every_feature_has_words_for_both_directions():
-    words = yaml.safe_load((files("infrascope_core") / "recipes" / "claims.yaml").read_text())
+    words = yaml.safe_load((files("infrascope_core.anomalies") / "claims.yaml").read_text())
     assert set(words["features"]) == {*FEATURES, "missing", "still"}
     assert all(set(w) == {"noun", "above", "below"} for w in words["features"].values())

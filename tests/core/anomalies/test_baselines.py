@@ -75,6 +75,10 @@ def baseline() -> Baseline:
     return fitted(runs(4))
 
 
+def scored(baseline: Baseline, table: pl.DataFrame) -> pl.DataFrame:
+    return score(baseline, baseline.judge(table))
+
+
 def changed(table: pl.DataFrame, where: pl.Expr, to: object, of: tuple[str, ...] = FEATURES) -> pl.DataFrame:
     return table.with_columns(pl.when(where).then(to).otherwise(f).alias(f) for f in of)
 
@@ -116,12 +120,12 @@ class TestWhatItLearns:
         assert plain.moments.scale[place] == pytest.approx(column.std(ddof=0))
 
     def test_thresholds_are_of_windows_that_were_compared_with_other_runs(self, baseline):
-        own = score(baseline, runs(4))
+        own = scored(baseline, runs(4))
         # the Z-score learns nothing, so that its scores are the same in and out of the folds
         assert baseline.thresholds["zscore"] == pytest.approx(own["zscore"].quantile(0.99, "linear"))
 
     def test_and_judged_by_detectors_that_had_not_seen_them(self, baseline):
-        own = score(baseline, runs(4))
+        own = scored(baseline, runs(4))
         assert baseline.thresholds["mahalanobis"] > own["mahalanobis"].quantile(0.99, "linear")
         assert own["peaks"].max() <= 1  # within the range that they made themselves
 
@@ -132,7 +136,7 @@ class TestWhatItLearns:
         assert np.median(surprisal, axis=0) == pytest.approx([0.3, 0.3], abs=0.15)
         assert (surprisal > 1).mean(axis=0) == pytest.approx([0.1, 0.1], abs=0.07)
         assert (surprisal > 3).mean() < 0.02
-        assert not score(baseline, fresh)["anomalous"].any()
+        assert not scored(baseline, fresh)["anomalous"].any()
 
     def test_neither_row_order_nor_the_split_into_files_changes_anything(self, baseline, tmp_path):
         again = fitted(runs(4).sample(fraction=1, shuffle=True, seed=5))
@@ -154,7 +158,7 @@ class TestWhatItLearns:
     def test_few_windows_or_a_run_of_one_window_are_no_mishap(self, windows):
         table = pl.concat([features(f"r{i}", n, seed=i) for i, n in enumerate(windows)])
         few = fitted(table, DetectorSettings(trees=5, min_windows=2))
-        judged = score(few, features("new", 5, seed=9))
+        judged = scored(few, features("new", 5, seed=9))
         assert judged.select(*ALL).null_count().row(0) == (0, 0, 0, 0)
 
     def test_places_count_where_runs_are_of_one_program_only(self, baseline):
@@ -320,7 +324,7 @@ class TestScores:
         lasts = pl.col("window").is_between(40, 59) & (pl.col("metric") == "b")
         new = pl.concat([new, features("calm", 50, seed=10)])
         new = changed(new, lasts & (pl.col("run_key") == "new"), pl.lit(50.0))
-        judged = score(baseline, new.sample(fraction=1, shuffle=True, seed=0))
+        judged = scored(baseline, new.sample(fraction=1, shuffle=True, seed=0))
         assert judged.schema == ANOMALY_SCORES.schema
         assert judged.select("run_key", "window").rows() == [
             *(("calm", i) for i in range(50)),
@@ -341,7 +345,7 @@ class TestScores:
 
     def test_a_metric_that_is_missing_is_abnormal(self, baseline):
         new = features("new", 60, seed=9).filter((pl.col("metric") != "c") | ~pl.col("window").is_between(20, 39))
-        judged = score(baseline, new)
+        judged = scored(baseline, new)
         assert judged.select(*ALL).null_count().row(0) == (0, 0, 0, 0)
         assert judged.filter(pl.col("window").is_between(20, 39))["anomalous"].sum() >= 15
         assert not judged.filter(pl.col("window") < 20)["anomalous"].any()
@@ -349,37 +353,37 @@ class TestScores:
     def test_so_is_one_that_stands_still(self, baseline):
         new = features("new", 60, seed=9)
         stands = pl.col("window").is_between(20, 39) & (pl.col("metric") == "c")
-        judged = score(baseline, changed(new, stands, pl.lit(10.0), ("minimum", "maximum")))
+        judged = scored(baseline, changed(new, stands, pl.lit(10.0), ("minimum", "maximum")))
         assert judged.filter(pl.col("window").is_between(25, 39))["anomalous"].all()
 
     def test_what_the_baseline_does_not_know_is_passed_over(self, baseline):
         new = features("new", 30, seed=9)
         more = pl.concat([new, features("new", unknown=noise(30))])
-        assert score(baseline, more).equals(score(baseline, new))
+        assert scored(baseline, more).equals(scored(baseline, new))
 
     def test_a_window_with_no_known_metric_is_one_from_which_all_are_missing(self, baseline):
-        strange = score(baseline, features("new", unknown=noise(3)))
+        strange = scored(baseline, features("new", unknown=noise(3)))
         assert strange["zscore"].to_list() == [NOVELTY] * 3
         assert strange["anomalous"].all()
 
     def test_no_windows_give_an_empty_table(self, baseline):
-        assert score(baseline, WINDOW_FEATURES.empty()).equals(ANOMALY_SCORES.empty())
+        assert scored(baseline, WINDOW_FEATURES.empty()).equals(ANOMALY_SCORES.empty())
 
     def test_one_window_alone_is_judged(self, baseline):
-        among = score(baseline, features("new", 100, seed=9).filter(pl.col("window") < 40))
-        first = score(baseline, features("new", 100, seed=9).filter(pl.col("window") == 0))
+        among = scored(baseline, features("new", 100, seed=9).filter(pl.col("window") < 40))
+        first = scored(baseline, features("new", 100, seed=9).filter(pl.col("window") == 0))
         columns = (*ALL, "severity", "surprisal")
         assert first.select(columns).row(0) == pytest.approx(among.select(columns).row(0))
 
     def test_hosts_of_a_run_are_judged_each_for_itself(self, baseline):
         one, two = features("new", 60, seed=9, host="h1"), features("new", 60, seed=10, host="h2")
         one = changed(one, (pl.col("window") >= 40) & (pl.col("metric") == "b"), pl.lit(50.0))
-        both = score(baseline, pl.concat([two, one]))
+        both = scored(baseline, pl.concat([two, one]))
         assert both["host"].to_list() == ["h1"] * 60 + ["h2"] * 60
         columns = pl.col(*ALL, "surprisal", "severity").round(9)
         for host, alone in (("h1", one), ("h2", two)):
             found = both.filter(host=host)
-            assert found.with_columns(columns).equals(score(baseline, alone).with_columns(columns))
+            assert found.with_columns(columns).equals(scored(baseline, alone).with_columns(columns))
         assert both.filter("anomalous")["host"].unique().to_list() == ["h1"]
 
     def test_a_baseline_of_one_run_does_not_know_ranges_and_its_peaks_stay_silent(self):
@@ -392,13 +396,13 @@ class TestScores:
         assert np.isnan(silent[:, 1]).all()
         assert np.isfinite(silent[:, 0]).all()
         assert np.isfinite(aloud).all()
-        assert score(one, new)["surprisal"].to_list() == pytest.approx(silent[:, 0].tolist())
-        assert score(one, new)["peaks"].is_not_null().all()
+        assert scored(one, new)["surprisal"].to_list() == pytest.approx(silent[:, 0].tolist())
+        assert scored(one, new)["peaks"].is_not_null().all()
 
     def test_one_feature_that_hardly_moved_cannot_drown_the_others(self):
         still = 1000 + 1e-5 * noise(100)
         narrow = fitted(features(a=noise(100), still=still))
-        judged = score(narrow, features("new", a=noise(5, seed=1), still=still[:5] + 500))
+        judged = scored(narrow, features("new", a=noise(5, seed=1), still=still[:5] + 500))
         assert 40 < judged["zscore"].min() <= judged["zscore"].max() <= LARGEST_Z
 
     def test_what_never_moved_is_a_novelty_elsewhere_and_never_endless(self):
@@ -409,7 +413,7 @@ class TestScores:
         place = steady.names.index(("a", "maximum"))
         assert judged.now[:, place].tolist() == [0] * 30 + [NOVELTY] * 30
         assert judged.expected[:, place].tolist() == [7] * 60
-        scores = score(steady, new)
+        scores = scored(steady, new)
         assert scores.select(pl.col(*ALL, "severity", "surprisal").is_finite().all()).row(0) == (True,) * 6
         assert scores["anomalous"][30:].all()
 
@@ -424,7 +428,7 @@ class TestFile:
         assert (again.names, again.thresholds) == (baseline.names, baseline.thresholds)
         assert (again.alarm, again.allowance, again.span) == (4.0, 1.0, 10)
         new = features("new", seed=9)
-        assert score(again, new).equals(score(baseline, new))
+        assert scored(again, new).equals(scored(baseline, new))
         assert sorted(p.name for p in tmp_path.rglob("*npz*")) == ["a.npz", "b.npz"]
 
     def test_the_time_does_not_enter_the_bytes(self, baseline, tmp_path):
