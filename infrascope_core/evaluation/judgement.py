@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from infrascope_core.anomalies.baselines import sample_windows
 from infrascope_core.anomalies.features import feature_matrix
+from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.evaluation.judged_run import EVENTS, OURS, RUN_COLUMNS, RUNS, SEPARATION, JudgedRun, span_of

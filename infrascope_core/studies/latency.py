@@ -11,12 +11,12 @@ from functools import partial
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from infrascope_core.anomalies import baselines
 from infrascope_core.anomalies.attribution import reasons
-from infrascope_core.anomalies.baselines import Baseline
+from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.features import window_features
+from infrascope_core.anomalies.scoring import score
+from infrascope_core.numeric import Array
 from infrascope_core.settings import Settings
 from infrascope_core.studies.tables import DETECTOR_LATENCY
 
@@ -90,18 +90,18 @@ def _stages(features: pl.DataFrame, baseline: Baseline, settings: Settings) -> l
     """What is timed after the features, with its inputs at hand."""
     judged = baseline.judge(features)
     names = [detector.name for detector in baseline.detectors]
-    flagged = baselines.score(baseline, judged).with_columns(
+    flagged = score(baseline, judged).with_columns(
         agreement=pl.lit(len(names), pl.Int64), flagged_by=pl.lit(names, pl.List(pl.String))
     )
     return [
         ("deviations", partial(baseline.judge, features)),
-        *((detector.name, partial(detector.score, judged.seen_by(detector))) for detector in baseline.detectors),
-        ("all_detectors", lambda: baselines.score(baseline, baseline.judge(features))),
+        *((detector.name, partial(detector.score, judged.of_kind(detector.sees))) for detector in baseline.detectors),
+        ("all_detectors", lambda: score(baseline, baseline.judge(features))),
         ("reasons", lambda: reasons(baseline, baseline.judge(features), flagged, settings.detectors)),
     ]
 
 
-def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> NDArray[np.float64]:
+def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> Array:
     """Seconds of each round, after one that does not count."""
     work()
     seconds = []

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.anomalies import baselines
-from infrascope_core.anomalies.baselines import Baseline
+from infrascope_core.anomalies.baseline import Baseline
+from infrascope_core.anomalies.fitting import fit_baseline
 from infrascope_core.anomalies.run_features import features_of_run
+from infrascope_core.anomalies.sampling import sample_windows
+from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY as WINDOW
 from infrascope_core.contract import WORKLOAD_KEY as WORKLOAD
@@ -68,7 +70,7 @@ def anomaly_intervals(
             return {}
         found = {}
         for key in keys:
-            scores = baselines.score(baseline, baseline.judge(aside.read(WINDOW_FEATURES, key)))
+            scores = score(baseline, baseline.judge(aside.read(WINDOW_FEATURES, key)))
             interval_s = run_file(folder, key)["interval_s"]
             length_us = round(settings.features.samples * float(str(interval_s)) * 1e6)
             for (host,), part in sorted(scores.partition_by("host", as_dict=True).items()):
@@ -80,10 +82,10 @@ def _fitted(under: DataFolder, lake: Lake, keys: list[str]) -> Baseline | None:
     """A baseline on a bounded sample of the windows, as the folder's own are fitted."""
     run, detectors = run_file(under, keys[0]), under.settings.detectors
     scans = [pl.scan_parquet(file, glob=False) for file in lake.files(WINDOW_FEATURES, keys)]
-    sample = baselines.sample_windows(pl.concat(s.select(WINDOW).unique() for s in scans).collect(), detectors)
+    sample = sample_windows(pl.concat(s.select(WINDOW).unique() for s in scans).collect(), detectors)
     features = pl.concat(s.join(sample.lazy(), on=WINDOW, how="semi") for s in scans).collect()
     platform, phase, workload = (str(run[name]) for name in WORKLOAD)
-    return baselines.fit_baseline(features, platform, phase, workload, detectors, windows=under.settings.features)
+    return fit_baseline(features, platform, phase, workload, detectors, windows=under.settings.features)
 
 
 def window_settings(settings: Settings) -> list[Settings]:

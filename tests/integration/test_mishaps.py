@@ -94,7 +94,7 @@ def test_a_refit_that_is_killed_between_model_and_table_does_no_harm(tmp_path, m
     monkeypatch.undo()
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 0, result.output
-    for model in (data / "models").glob("*.npz"):
+    for model in (data / "models").glob("*.safetensors"):
         model.unlink()
     write_run(runs, 4)
     assert infrascope("run", runs, "--data", data).exit_code == 0  # a lost model is fitted again
@@ -190,7 +190,7 @@ def test_the_same_bytes_whatever_the_threads_and_batches(tmp_path):
         prints.append(
             {
                 str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in sorted([*data.rglob("*.parquet"), *data.rglob("*.npz")])
+                for path in sorted([*data.rglob("*.parquet"), *data.rglob("*.safetensors")])
                 if path.name != "baselines.parquet"  # it says when it was fitted
             }
         )

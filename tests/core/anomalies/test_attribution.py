@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from infrascope_core.anomalies.attribution import Metrics, evidence, reasons
-from infrascope_core.anomalies.baselines import Baseline, fit_baseline, score
+from infrascope_core.anomalies.baseline import Baseline
+from infrascope_core.anomalies.fitting import fit_baseline
+from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, FEATURES, WINDOW_FEATURES
 
@@ -58,8 +60,8 @@ def planted(table: pl.DataFrame, first: int, last: int, metric: str, **values: f
 
 
 def found(baseline: Baseline, new: pl.DataFrame, settings: DetectorSettings = SETTINGS) -> pl.DataFrame:
-    judged = baseline.judge(new)
-    return reasons(baseline, judged, score(baseline, judged), settings)
+    residuals = baseline.judge(new)
+    return reasons(baseline, residuals, score(baseline, residuals), settings)
 
 
 NAMES = (
@@ -115,40 +117,40 @@ class TestEvidence:
     def test_where_metrics_are_out_of_their_range_it_is_by_how_much(self, baseline):
         new = planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0)
         new = planted(new, 25, 39, LINK, maximum=8.0)
-        judged = baseline.judge(new)
-        peaks = baseline.detectors[-1]
-        ratio = peaks.ratios(judged.lasting, np.ones(judged.lasting.shape, dtype=bool))
+        residuals = baseline.judge(new)
+        sustained = baseline.detectors[-1]
+        ratio = sustained.ratios(residuals.smoothed, np.ones(residuals.smoothed.shape, dtype=bool))
         out = (ratio > 1).any(axis=1)
         assert out[30:40].all()
-        by_metric = np.add.reduceat(evidence(baseline, judged), peaks.starts, axis=1)[out]
+        by_metric = np.add.reduceat(evidence(baseline, residuals), sustained.starts, axis=1)[out]
         # but never by more than five ranges: one that never moved is soon far out
         assert ratio.max() > 6
         np.testing.assert_allclose(by_metric, np.clip(ratio - 1, 0, 5)[out], atol=1e-12)
 
     def test_elsewhere_what_the_other_detectors_argue_weighted_by_how_far_they_depart(self):
-        one = fitted(1)  # does not know how far its metrics may range
-        judged = one.judge(planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0))
-        argued = evidence(one, judged)
-        weights = one.departures(one.scores(judged))[:, :3]
+        one = fitted(1)  # which does not hold how far its metrics may range
+        residuals = one.judge(planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0))
+        argued = evidence(one, residuals)
+        weights = one.departures(one.scores(residuals))[:, :3]
         assert (argued >= 0).all()
         departs = weights.any(axis=1)
         assert departs[20:40].all()
         np.testing.assert_allclose(argued.sum(axis=1)[departs], weights.sum(axis=1)[departs], rtol=1e-9)
-        together, of_peaks = one.calibrations
+        together, of_metrics = one.calibrations
         zscore_alone = replace(together, middle=together.middle + np.array([0, 99, 99]))
-        argued = evidence(replace(one, calibrations=(zscore_alone, of_peaks)), judged)[30]
-        z = np.abs(judged.now[30])
+        argued = evidence(replace(one, calibrations=(zscore_alone, of_metrics)), residuals)[30]
+        z = np.abs(residuals.instant[30])
         np.testing.assert_allclose(argued / argued.sum(), np.nan_to_num(z) / np.nansum(z))
 
-    def test_and_where_none_departs_what_peaks_contribute(self, baseline):
-        judged = baseline.judge(features("new", seed=9))
-        together, of_peaks = baseline.calibrations
-        calm = replace(baseline, calibrations=(replace(together, middle=together.middle + 99), of_peaks))
-        peaks = baseline.detectors[-1]
-        assert peaks.ratios(judged.lasting, np.ones(judged.lasting.shape, dtype=bool))[5].max() < 1
-        at = judged.rows(np.array([5]))
+    def test_and_where_none_departs_what_sustained_deviation_contributes(self, baseline):
+        residuals = baseline.judge(features("new", seed=9))
+        together, of_metrics = baseline.calibrations
+        calm = replace(baseline, calibrations=(replace(together, middle=together.middle + 99), of_metrics))
+        sustained = baseline.detectors[-1]
+        assert sustained.ratios(residuals.smoothed, np.ones(residuals.smoothed.shape, dtype=bool))[5].max() < 1
+        at = residuals.rows(np.array([5]))
         share = evidence(calm, at) / evidence(calm, at).sum()
-        own = peaks.explain(np.where(np.isnan(at.now), 0.0, at.lasting))
+        own = sustained.explain(np.where(np.isnan(at.instant), 0.0, at.smoothed))
         np.testing.assert_allclose(share, own / own.sum())
 
 
@@ -202,8 +204,8 @@ class TestReasons:
         first, second = given.filter(window=35).head(2).to_dicts()
         assert (first["subsystem"], first["metric"], first["feature"]) == ("CPU", CPU, "mean")
         assert (second["subsystem"], second["metric"], second["feature"]) == ("Memory", DIRTY, "minimum")
-        judged, place = baseline.judge(new), baseline.names.index((CPU, "mean"))
-        usual, scales = judged.expected[35, place], judged.now[35, place]
+        residuals, place = baseline.judge(new), baseline.names.index((CPU, "mean"))
+        usual, scales = residuals.expected[35, place], residuals.instant[35, place]
         assert (first["value"], first["expected"]) == (98.1, usual)
         assert scales == pytest.approx((98.1 - usual) / baseline.moments.scale[place])
         assert first["claim"] == (
@@ -245,7 +247,7 @@ class TestReasons:
         assert (first["metric"], first["feature"], first["value"]) == (DIRTY, "still", 1)
         assert first["claim"].endswith("where it was 0 throughout (4 runs of train MLP): the signal does not move.")
 
-    def test_what_lasts_of_a_feature_that_is_gone_is_not_the_reason(self, baseline):
+    def test_the_average_of_a_feature_that_is_gone_is_not_the_reason(self, baseline):
         new = planted(features("new", seed=9), 20, 29, DIRTY, mean=500.0, median=400.0)
         gone = planted(new, 30, 59, DIRTY, mean=None)
         at = found(baseline, gone).filter(window=31)
