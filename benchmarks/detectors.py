@@ -23,7 +23,7 @@ from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.studies.latency import PAPER
+from infrascope_core.studies.detector_latency import PAPER
 
 RUNS, WINDOWS, METRICS = 60, 600, 400
 BATCH = 1000

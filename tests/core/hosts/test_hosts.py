@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.hosts.comparison import JOBS, aligned, compare, deviations, jobs, judge, window_means
+from infrascope_core.hosts.comparison import aligned, compare, deviations, window_means
+from infrascope_core.hosts.jobs import JOBS, find_jobs
 from infrascope_core.hosts.settings import HostSettings
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
+from infrascope_core.hosts.verdict import judge
 
 SETTINGS = HostSettings()
 START = datetime(2026, 1, 1)
@@ -31,7 +33,7 @@ def runs(*rows: tuple[str, int, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def found_jobs(*rows: tuple[str, int, str]) -> set[tuple[str, str, str]]:
-    return set(jobs(*runs(*rows), SETTINGS).select("job", "run_key", "host").iter_rows())
+    return set(find_jobs(*runs(*rows), SETTINGS).select("job", "run_key", "host").iter_rows())
 
 
 def test_runs_that_start_within_a_minute_on_different_hosts_are_one_job():
@@ -53,14 +55,14 @@ def test_short_runs_after_each_other_are_separate_jobs():
 def test_other_work_is_another_job(column):
     frame, hosts = runs(("a", 0, "h1"), ("b", 1, "h2"))
     other = pl.when(pl.col("run_key") == "b").then(pl.lit("other")).otherwise(pl.col(column)).alias(column)
-    assert jobs(frame, hosts, SETTINGS).height == 2
-    assert jobs(frame.with_columns(other), hosts, SETTINGS).is_empty()
+    assert find_jobs(frame, hosts, SETTINGS).height == 2
+    assert find_jobs(frame.with_columns(other), hosts, SETTINGS).is_empty()
 
 
 def test_the_order_of_the_runs_does_not_matter():
     frame, hosts = runs(("a", 0, "h1"), ("b", 1, "h2"), ("c", 2, "h1"), ("d", 3, "h3"))
-    assert jobs(frame, hosts, SETTINGS).equals(jobs(frame.reverse(), hosts.reverse(), SETTINGS))
-    assert jobs(frame.head(0), hosts.head(0), SETTINGS).schema == JOBS
+    assert find_jobs(frame, hosts, SETTINGS).equals(find_jobs(frame.reverse(), hosts.reverse(), SETTINGS))
+    assert find_jobs(frame.head(0), hosts.head(0), SETTINGS).schema == JOBS
 
 
 def test_windows_are_means_of_whole_seconds():
@@ -148,13 +150,13 @@ def job(name: str, hosts: str) -> pl.DataFrame:
 
 def judged(*levels: tuple[str, dict[str, float]]) -> pl.DataFrame:
     """Jobs in which hosts hold a level for 20 windows, judged together."""
-    found, companies = [], []
+    found, jobs = [], []
     for name, of_host in levels:
         own = job(name, " ".join(of_host))
         values = np.broadcast_to(np.array([*of_host.values()])[:, None, None], (len(of_host), 20, 1))
         found.append(deviations(own, ["Memory:HugePages_Total[count]"], compare(values, SETTINGS)))
-        companies.append(own)
-    return judge(pl.concat(found), pl.concat(companies), SETTINGS)
+        jobs.append(own)
+    return judge(pl.concat(found), pl.concat(jobs), SETTINGS)
 
 
 def reported(table: pl.DataFrame) -> set[tuple[str, str, bool]]:

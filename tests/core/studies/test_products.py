@@ -14,7 +14,7 @@ from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.studies.settings import AgreementSettings, LatencySettings
 from infrascope_core.studies.tables import DETECTOR_LATENCY, RUN_SIMILARITY, WINDOW_AGREEMENT
-from infrascope_core.studies.window_lengths import example_timelines, hit_rates, window_settings
+from infrascope_core.studies.window_agreement import example_timelines, hit_rates, window_settings
 from tests.runs import write_run
 
 ONE_RUN = AgreementSettings(max_runs=1)
