@@ -17,8 +17,8 @@ from infrascope_core.anomalies.detectors import DETECTORS
 from infrascope_core.anomalies.run_features import window_length
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, WINDOW_FEATURES
 from infrascope_core.evaluation import metrics
-from infrascope_core.evaluation.metrics import Array
 from infrascope_core.evaluation.truth import Span, WindowTruth, window_truth
+from infrascope_core.numeric import Array
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.reports.tables import ANOMALY_EPISODES
 from infrascope_core.run_files.runs import platform_of, run_file

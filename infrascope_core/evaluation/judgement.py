@@ -18,10 +18,10 @@ from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.evaluation.judged_run import EVENTS, OURS, RUN_COLUMNS, RUNS, SEPARATION, JudgedRun, span_of
-from infrascope_core.evaluation.metrics import Array
 from infrascope_core.evaluation.peers import PEERS, Peers, raw_windows
 from infrascope_core.evaluation.split import LabelledRun, Split
 from infrascope_core.evaluation.truth import label_faults
+from infrascope_core.numeric import Array
 from infrascope_core.pipeline import refresh
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, RUN_FILES, TELEMETRY

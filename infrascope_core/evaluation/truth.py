@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from infrascope_core.evaluation.metrics import Array, Flags, overlap
+from infrascope_core.evaluation.metrics import overlap
+from infrascope_core.numeric import Array, Mask
 
 _HALF = 0.5 - 1e-9
 """Half, less what rounding of times may take."""
@@ -91,11 +91,11 @@ class WindowTruth:
         to call them either would measure where a label was cut.
     """
 
-    faulty: Flags
-    touched: Flags
+    faulty: Mask
+    touched: Mask
 
     @property
-    def healthy(self) -> Flags:
+    def healthy(self) -> Mask:
         """Windows that no fault touches."""
         return np.asarray(~self.touched.any(axis=1))
 
@@ -114,5 +114,5 @@ def window_truth(window_start: Array, length: float, fault_start: Array, fault_e
     """
     shared = overlap(window_start, window_start + length, fault_start, fault_end)
     lasting = np.minimum(length, fault_end - fault_start)
-    touched: NDArray[np.bool_] = shared > 0
+    touched: Mask = shared > 0
     return WindowTruth(touched & (shared >= _HALF * lasting), touched)
