@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from infrascope_core.models import baseline_of, fit_baselines
 from rich.console import Console
 
 from benchmarks.features import Context
 from benchmarks.pipeline import Claim, best
 from infrascope_core.anomalies.features import window_features
-from infrascope_core.anomalies.tables import WINDOW_FEATURES
+from infrascope_core.anomalies.reference_runs import baseline_of
+from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
@@ -32,34 +33,33 @@ REVEALS = ("zscore", "mahalanobis", "isolation_forest")
 
 def claims(console: Console) -> Iterator[Claim]:
     """Fill a lake with a workload's features, fit it in a process of its own, and score with what was fitted."""
-    with tempfile.TemporaryDirectory() as folder:
-        folder = DataFolder(Path(folder), Settings())
+    with tempfile.TemporaryDirectory() as place:
+        folder = DataFolder(Path(place), Settings())
         for number in range(RUNS):
             _put_run(folder, number)
         code = (
             "import json, resource, sys, time; from pathlib import Path; "
-            "from infrascope_core.models import fit_baselines; from infrascope_core.pipeline import DataFolder; "
-            "from infrascope_core.settings import Settings; start = time.perf_counter(); "
-            "fitted = fit_baselines(DataFolder(Path(sys.argv[1]), Settings())); "
+            "from infrascope_core.pipeline import GRAPH; from infrascope_core.store.folder import DataFolder; "
+            "start = time.perf_counter(); fitted = GRAPH.make_pooled(DataFolder(Path(sys.argv[1])), 'baselines'); "
             "print(json.dumps([time.perf_counter() - start, int(fitted['windows'][0]), "
             "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))"
         )
-        said = subprocess.run([sys.executable, "-c", code, folder], check=True, capture_output=True, text=True).stdout
-        seconds, windows, gib = json.loads(said)
+        printed = subprocess.run([sys.executable, "-c", code, place], check=True, capture_output=True, text=True).stdout
+        seconds, windows, gib = json.loads(printed)
         console.print(
             f"fit of {RUNS} runs × {WINDOWS} windows × {METRICS} metrics: {seconds:.0f} s on {windows} of them"
         )
         yield Claim(f"peak memory of a fit, {RUNS} runs × {WINDOWS} windows × {METRICS} metrics", gib, 3.0, "GiB")
-        fit_baselines(folder)
+        GRAPH.make_pooled(folder, BASELINES)
         key = _key(0)
         baseline = baseline_of(folder, key)
         assert baseline is not None
         features = window_features(_telemetry(RUNS, BATCH), folder.settings.features)
         for batch, limit_ms in ((1, 5.0), (BATCH, 0.2)):
-            own = features.filter(pl.col("window") < batch)
-            judged = baseline.judge(own)
-            work = {d.name: partial(d.score, judged.seen_by(d)) for d in baseline.detectors}
-            work["judge"] = partial(baseline.judge, own)
+            some = features.filter(pl.col("window") < batch)
+            residuals = baseline.judge(some)
+            work = {d.name: partial(d.score, residuals.of_kind(d.sees)) for d in baseline.detectors}
+            work["judge"] = partial(baseline.judge, some)
             times = {name: took / batch for name, took in best(5, **work).items()}
             console.print(f"batch of {batch}: " + ", ".join(f"{n} {1e3 * took:.3g} ms" for n, took in times.items()))
             three = 1e3 * sum(times[name] for name in REVEALS)

@@ -118,7 +118,8 @@ def principal_axes(x: Array | Single, count: Callable[[Array], int]) -> tuple[Ar
     x : ndarray, rows x features
         Centred, where axes of the variance are wanted. In single precision, products are summed in it.
     count : callable
-        How many axes to keep, given all eigenvalues of the sums of squares, the largest first.
+        How many axes to keep, given all eigenvalues of the sums of squares, the largest first; none of those whose
+        eigenvalue is 0, where `x` is in double precision.
 
     Returns
     -------

@@ -33,7 +33,7 @@ class DetectorSettings(Section):
     """Fewest feature windows to fit a baseline on; a workload with fewer is compared with its platform."""
     max_windows: int = Field(4_000, ge=60)
     """Most windows of a baseline, in stretches from all its runs, so that memory stays flat: at 400 metrics and 13
-    features the matrix has 166 MB, and a fit stays below 2 GiB (DESIGN section 7)."""
+    features the matrix has 166 MB, and a fit stays below 2 GiB."""
     scale: Literal["robust", "plain"] = "robust"
     """Median and inter-decile range, or the paper's mean and standard deviation."""
     place_windows: int = Field(10, ge=0)
@@ -51,7 +51,7 @@ class DetectorSettings(Section):
     trees: int = Field(100, ge=1)
     random_state: int = 0
     lasting_windows: int = Field(10, ge=1)
-    """Windows over which a metric's lasting deviation is averaged: 10 s with a stride of 1 s."""
+    """Windows over which deviations are averaged, for those that are sustained: 10 s with a stride of 1 s."""
     peak_metrics: int = Field(8, ge=1)
-    """Metrics, the most deviating ones, that the detector of peaks looks at."""
+    """Metrics, the most deviating ones, that the detector of sustained deviations looks at."""
     reasons_per_window: int = Field(10, ge=1)

@@ -45,7 +45,7 @@ class Judgement:
     problems : tuple of (path, sentence)
         Runs that were left out because they or their labels cannot be used.
     notes : tuple of str
-        What a reader of the figures must know, a sentence each.
+        What a reader of the figures needs to know, a sentence each.
     """
 
     separation: pl.DataFrame
@@ -76,7 +76,7 @@ def judge(
     settings : Settings
         Of the folder, and `evaluation`.
     on_progress : callable
-        Told about progress.
+        Called with the progress of each product.
 
     Notes
     -----

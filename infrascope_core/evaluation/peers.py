@@ -49,7 +49,8 @@ class Peers:
         if not self._fitted:
             return
         z = self._bounded(self._deviation(reference))
-        # One thread: the order in which BLAS sums, and so the last digit, depends on the number of threads.
+        # one thread, as with `numeric.one_thread`; that looks once for the libraries of linear algebra that are loaded,
+        # and scikit-learn brings its own
         with threadpool_limits(limits=1):
             self._pca = decomposition.PCA(n_components=settings.peer_variance, svd_solver="full").fit(z)
         self._forest = ensemble.IsolationForest(

@@ -1,4 +1,4 @@
-"""What labels say of a run: whether they can be true, and which of its windows are faulty.
+"""Labels of a run: whether they can be true, and which of its windows they make faulty.
 
 What belongs here: from a run's `faults` to sentences about what is wrong with them, and to a state per window.
 """
@@ -80,7 +80,7 @@ def label_faults(faults: pl.DataFrame, span: Span, metrics: Collection[str]) -> 
 
 @dataclass(frozen=True, eq=False)
 class WindowTruth:
-    """What the labels say of windows.
+    """What is faulty, by the labels.
 
     Attributes
     ----------

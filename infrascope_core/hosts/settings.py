@@ -15,7 +15,7 @@ class HostSettings(Section):
     window_s: float = Field(1.0, gt=0)
     """Length of the windows in which hosts are compared, seconds."""
     least_windows: int = Field(10, ge=1)
-    """Fewer shared windows than this say nothing of persistence."""
+    """Fewest shared windows by which persistence is judged."""
     limit: float = Field(3.5, gt=0)
     """Robust z from which a host departs (Iglewicz and Hoaglin, 1993)."""
     persistence: float = Field(0.9, gt=0, le=1)

@@ -41,7 +41,7 @@ _WORKLOAD = ("platform", "phase", "workload")
 
 @dataclass(frozen=True)
 class Study:
-    """What the sampled runs of a platform say.
+    """What the sampled runs of a platform show.
 
     Attributes
     ----------

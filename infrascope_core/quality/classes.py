@@ -1,7 +1,7 @@
 """Classes of metrics (Reveal, section 4.2): dynamic signals, event counters, static or strictly periodic metrics.
 
 What belongs here: how a metric behaves inside the runs, and the class that follows. Decided by data, never by name;
-docs/adr/0016 says why so.
+docs/adr/0016 gives the reasons.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def periodic(deviation: Array) -> Mask:
     length = fft.next_fast_len(samples + shifts, real=True)
     width = max(1, _CHUNK // length)
     for start in range(0, signals, width):
-        # single precision tells a hundredth of the power from nothing, in half the time
+        # single precision resolves a hundredth of the power, in half the time
         x = np.ascontiguousarray(deviation[:, start : start + width].T)
         with np.errstate(all="ignore"):
             x = x / np.sqrt((x * x).sum(axis=1, keepdims=True))

@@ -173,7 +173,7 @@ def reanalyse(telemetry: pl.DataFrame, plan: Plan, derived: Sequence[Derivation]
     -------
     pl.DataFrame
         The same rows and metrics under the same names, those of the plan per second; then the derived metrics
-        (`Derived:...`). What cannot be said is null: a rate at a run's first sample or at a reset, a ratio whose
+        (`Derived:...`). What is not known is null: a rate at a run's first sample or at a reset, a ratio whose
         denominator is 0, a derived metric where a part is missing.
     """
     hosts = split_hosts(telemetry)

@@ -1,7 +1,7 @@
 """Metric selection (Reveal, section 4.1): which of several correlated metrics stands for the others.
 
 What belongs here: Pearson matrices, the choice of representatives, and what the choice costs at other thresholds
-(figure 4). docs/adr/0017 says why clusters are made this way.
+(figure 4). docs/adr/0017 explains why clusters are made this way.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class SelectionSettings(Section):
 
     enabled: bool = False
     """Whether window features leave out redundant metrics; the catalogue names them in any case. Not by default:
-    what is redundant in normal times tells of faults, by departing from what it was redundant to (docs/adr/0020)."""
+    what is redundant in normal times shows faults, by departing from what it was redundant to (docs/adr/0020)."""
     max_correlation: float = Field(0.5, gt=0, le=1)
     """|r| above which one of two metrics is redundant (the paper's)."""
     across_subsystems: bool = False

@@ -240,6 +240,15 @@ class TestWhenTheyAreFitted:
         assert [str(p.relative_to(folder.data)) for p in (folder.data / "models").iterdir()] == second["file"].to_list()
         assert baseline_of(folder.under(), "w1").identity.version == second["version"][0]
 
+    def test_models_of_an_older_format_are_removed_and_what_is_not_a_model_stays(self, folder):
+        folder.add("w1")
+        models = folder.data / "models"
+        models.mkdir()
+        for name in ("cpu_train_W_0123456789ab.npz", "notes.txt"):
+            (models / name).write_bytes(b"")
+        (file,) = fit_baselines(folder.under())["file"]
+        assert sorted(path.name for path in models.iterdir()) == sorted([Path(file).name, "notes.txt"])
+
     def test_a_refit_on_the_same_runs_gives_the_same_model(self, folder):
         folder.add("w1")
         (path,) = (folder.data / fit_baselines(folder.under())["file"][0],)
