@@ -19,11 +19,12 @@ from benchmarks.features import Context
 from benchmarks.pipeline import Claim, best
 from infrascope_core.anomalies.features import window_features
 from infrascope_core.anomalies.reference_runs import baseline_of
-from infrascope_core.anomalies.tables import WINDOW_FEATURES
+from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.studies.latency import PAPER
+from infrascope_core.studies.detector_latency import PAPER
 
 RUNS, WINDOWS, METRICS = 60, 600, 400
 BATCH = 1000
@@ -43,23 +44,22 @@ def claims(console: Console) -> Iterator[Claim]:
             "print(json.dumps([time.perf_counter() - start, int(fitted['windows'][0]), "
             "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))"
         )
-        said = subprocess.run([sys.executable, "-c", code, place], check=True, capture_output=True, text=True).stdout
-        seconds, windows, gib = json.loads(said)
+        printed = subprocess.run([sys.executable, "-c", code, place], check=True, capture_output=True, text=True).stdout
+        seconds, windows, gib = json.loads(printed)
         console.print(
             f"fit of {RUNS} runs × {WINDOWS} windows × {METRICS} metrics: {seconds:.0f} s on {windows} of them"
         )
         yield Claim(f"peak memory of a fit, {RUNS} runs × {WINDOWS} windows × {METRICS} metrics", gib, 3.0, "GiB")
+        GRAPH.make_pooled(folder, BASELINES)
         key = _key(0)
         baseline = baseline_of(folder, key)
         assert baseline is not None
         features = window_features(_telemetry(RUNS, BATCH), folder.settings.features)
         for batch, limit_ms in ((1, 5.0), (BATCH, 0.2)):
-            own = features.filter(pl.col("window") < batch)
-            judged = baseline.judge(own)
-            work: dict[str, Callable[[], object]] = {
-                d.name: partial(d.score, judged.seen_by(d)) for d in baseline.detectors
-            }
-            work["judge"] = partial(baseline.judge, own)
+            some = features.filter(pl.col("window") < batch)
+            residuals = baseline.judge(some)
+            work = {d.name: partial(d.score, residuals.of_kind(d.sees)) for d in baseline.detectors}
+            work["judge"] = partial(baseline.judge, some)
             times = {name: took / batch for name, took in best(5, **work).items()}
             console.print(f"batch of {batch}: " + ", ".join(f"{n} {1e3 * took:.3g} ms" for n, took in times.items()))
             three = 1e3 * sum(times[name] for name in REVEALS)

@@ -2,7 +2,7 @@
 
 What belongs here: from the surprisals of a host's windows, in order, to a verdict on each. What happens shows in all
 windows that hold it, and neighbours share samples; so windows are judged in stretches: a baseline of a hundred windows
-cannot say of one window that it happens once in ten thousand, but twenty in a row that each happen once in a hundred
+cannot show of one window that it happens once in ten thousand, but twenty in a row that each happen once in a hundred
 are beyond doubt. (A cumulative sum, Page, Biometrika 1954, would do the same, but what a gross fault adds to it takes
 as long again to run off.)
 """
@@ -10,11 +10,8 @@ as long again to run off.)
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
+from infrascope_core.numeric import Array, Mask
 
 _GAP = 2
 """Most windows that add nothing between two that do, in one stretch."""
@@ -28,11 +25,11 @@ def anomalous(surprisal: Array, alarm: float, allowance: float, overlap: int) ->
     surprisal : ndarray, windows
         -log10 of the probability of each window, in the order of time; NaN is unknown.
     alarm : float
-        Surprisal that a stretch needs beyond the allowance, if no two windows told of the same moment.
+        Surprisal that a stretch needs beyond the allowance, if no two windows shared samples.
     allowance : float
         What a window may have without adding to its stretch: 1 is what happens in one normal window of ten.
     overlap : int
-        How many windows tell of the same moment, so that their sum counts that many times less.
+        How many windows share samples, so that their sum counts that many times less.
 
     Returns
     -------

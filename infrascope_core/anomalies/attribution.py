@@ -1,7 +1,7 @@
 """Attribution: why a window is flagged.
 
 What belongs here: from detectors' contributions to metrics, features, subsystems and claims in words (Reveal,
-section 4.4 and appendix C). The words themselves are in `recipes/claims.yaml`.
+section 4.4 and appendix C). The words themselves are in `claims.yaml`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import polars as pl
 import yaml
 from numpy.typing import NDArray
 
-from infrascope_core.anomalies.baselines import MISSING, STILL, Baseline, Identity, Judged
-from infrascope_core.anomalies.detectors import MetricPeaks
-from infrascope_core.anomalies.features import WINDOW
+from infrascope_core.anomalies.baseline import Baseline, Identity
+from infrascope_core.anomalies.detectors import SustainedDeviation
+from infrascope_core.anomalies.matrix import PSEUDO_FEATURES
+from infrascope_core.anomalies.residuals import Residuals
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.anomalies.standardisation import Array
 from infrascope_core.anomalies.tables import ANOMALY_REASONS
+from infrascope_core.contract import WINDOW_KEY
+from infrascope_core.numeric import Array, Ints
 from infrascope_core.run_files.columns import family, subsystem
-
-Ints = NDArray[np.int64]
 
 _BARELY = 1e-6
 _MOST_SCALES = 99.95
@@ -36,7 +36,7 @@ _FARTHEST = 5.0
 
 def reasons(
     baseline: Baseline,
-    judged: Judged,
+    residuals: Residuals,
     scores: pl.DataFrame,
     settings: DetectorSettings,
 ) -> pl.DataFrame:
@@ -46,8 +46,8 @@ def reasons(
     ----------
     baseline : Baseline
         The one that gave the scores.
-    judged : Judged
-        The windows, as `Baseline.judge` gives them: all of a run, because what lasts is seen in their succession.
+    residuals : Residuals
+        The windows, as `Baseline.judge` gives them: all of a run, because moving averages need their succession.
     scores : polars.DataFrame
         Table `anomaly_scores` of the same windows.
     settings : DetectorSettings
@@ -61,46 +61,46 @@ def reasons(
         family's share of the evidence, see `evidence` and `Metrics.by_family`; over all families it sums to 1. Value
         and expected are in the feature's own unit.
     """
-    flagged = scores.filter((pl.col("agreement") > 0) | pl.col("anomalous")).sort(WINDOW)
+    flagged = scores.filter((pl.col("agreement") > 0) | pl.col("anomalous")).sort(WINDOW_KEY)
     if flagged.is_empty():
         return ANOMALY_REASONS.empty()
     chosen_rows = (
-        judged.windows.with_row_index("row").join(flagged, on=WINDOW, how="semi").sort("row")["row"].to_numpy()
+        residuals.windows.with_row_index("row").join(flagged, on=WINDOW_KEY, how="semi").sort("row")["row"].to_numpy()
     )
-    judged = judged.rows(chosen_rows)
-    flagged = judged.windows.select(WINDOW).join(flagged, on=WINDOW, how="left", maintain_order="left")
-    by_feature = evidence(baseline, judged)
+    residuals = residuals.rows(chosen_rows)
+    flagged = residuals.windows.select(WINDOW_KEY).join(flagged, on=WINDOW_KEY, how="left", maintain_order="left")
+    by_feature = evidence(baseline, residuals)
     metrics = Metrics.of(baseline.names)
     share, strongest = metrics.by_family(by_feature)
     rank = np.argsort(-share, axis=1, kind="stable")[:, : settings.reasons_per_window]
     row, place = np.nonzero(np.take_along_axis(share, rank, axis=1) > 0)
-    of_family = rank[row, place]
-    # of what has evidence, what deviates now: an average may still tell of what is over
-    telling = by_feature * (np.abs(np.nan_to_num(judged.now)) + _BARELY)
-    column = metrics.leading_feature(telling, row, strongest[row, of_family])
+    families = rank[row, place]
+    # of what has evidence, what deviates at this instant: an average may still hold what is over
+    current = by_feature * (np.abs(np.nan_to_num(residuals.instant)) + _BARELY)
+    column = metrics.leading_feature(current, row, strongest[row, families])
     names = pl.DataFrame(baseline.names, schema=["metric", "feature"], orient="row").with_columns(
         subsystem=pl.Series(np.repeat(metrics.subsystem, metrics.features), dtype=pl.String)
     )
     chosen = names[column]
     claims = [
-        _claim(baseline.identity, metric, feature, value=now, expected=usual, scales=scales, novel=bool(novel))
-        for (metric, feature), now, usual, scales, novel in zip(
+        _claim(baseline.identity, metric, feature, value=value, expected=expected, scales=scales, novel=bool(novel))
+        for (metric, feature), value, expected, scales, novel in zip(
             chosen.select("metric", "feature").iter_rows(),
-            judged.values[row, column],
-            judged.expected[row, column],
-            judged.now[row, column],
+            residuals.values[row, column],
+            residuals.expected[row, column],
+            residuals.instant[row, column],
             baseline.moments.constant[column],
             strict=True,
         )
     ]
     return (
-        pl.concat([flagged[row].select(*WINDOW, detectors="flagged_by"), chosen], how="horizontal")
+        pl.concat([flagged[row].select(*WINDOW_KEY, detectors="flagged_by"), chosen], how="horizontal")
         .with_columns(
             rank=pl.Series(place + 1),
-            value=pl.Series(judged.values[row, column]),
-            expected=pl.Series(judged.expected[row, column]),
-            contribution=pl.Series(share[row, of_family]),
-            subsystem_share=pl.Series(metrics.by_subsystem(share)[row, of_family]),
+            value=pl.Series(residuals.values[row, column]),
+            expected=pl.Series(residuals.expected[row, column]),
+            contribution=pl.Series(share[row, families]),
+            subsystem_share=pl.Series(metrics.by_subsystem(share)[row, families]),
             claim=pl.Series(claims, dtype=pl.String),
         )
         .select(ANOMALY_REASONS.schema.names())
@@ -134,9 +134,9 @@ class Metrics:
         """The metrics of a baseline's names."""
         starts = [i for i, (metric, _) in enumerate(names) if i == 0 or metric != names[i - 1][0]]
         metrics = [names[i][0] for i in starts]
-        kin = np.array([f"{subsystem(metric)} {family(metric)}" for metric in metrics])
-        order = np.argsort(kin, kind="stable")
-        families = np.flatnonzero(np.r_[True, kin[order][1:] != kin[order][:-1]])
+        family_of = np.array([f"{subsystem(metric)} {family(metric)}" for metric in metrics])
+        order = np.argsort(family_of, kind="stable")
+        families = np.flatnonzero(np.r_[True, family_of[order][1:] != family_of[order][:-1]])
         return cls(
             np.array(starts),
             np.diff([*starts, len(names)]),
@@ -164,51 +164,49 @@ class Metrics:
         A subsystem has the sum of its families' shares over the square root of their number, as the noise in a sum
         grows: else the one with the most metrics would be to blame for whatever happens.
         """
-        subsystems, of = np.unique(self.subsystem[self.order[self.families]], return_inverse=True)
-        belongs = of[:, None] == np.arange(len(subsystems))
-        return _shares((share @ belongs) / np.sqrt(belongs.sum(axis=0)))[:, of]
+        subsystems, number = np.unique(self.subsystem[self.order[self.families]], return_inverse=True)
+        belongs = number[:, None] == np.arange(len(subsystems))
+        return _shares((share @ belongs) / np.sqrt(belongs.sum(axis=0)))[:, number]
 
     def leading_feature(self, by_feature: Array, rows: Ints, metrics: Ints) -> Ints:
         """The feature of each metric that has most, for pairs of windows and metrics."""
         leading = np.empty(len(rows), dtype=np.int64)
         for metric in np.unique(metrics):
-            of = metrics == metric
+            pairs = metrics == metric
             begin, end = self.starts[metric], self.starts[metric] + self.features[metric]
-            leading[of] = begin + by_feature[rows[of], begin:end].argmax(axis=1)
+            leading[pairs] = begin + by_feature[rows[pairs], begin:end].argmax(axis=1)
         return leading
 
 
-def evidence(baseline: Baseline, judged: Judged) -> Array:
+def evidence(baseline: Baseline, residuals: Residuals) -> Array:
     """How much each feature argues for a window being abnormal.
 
-    Where metrics are out of their own range (`MetricPeaks`), it is by how much, split over their features. Elsewhere,
-    and where a baseline of one run cannot know their range, it is what the other detectors' contributions argue: each
-    detector's summing to 1, averaged with weights, how far its score departs from a median window's
-    (`Baseline.departures`). Where none of these departs, and peaks alone flag what is within the metrics' ranges, it is
-    what they contribute.
+    Where metrics are out of their own range (`SustainedDeviation`), it is by how much, split over their features.
+    Elsewhere, and where a baseline of one run does not hold their range, it is what the other detectors' contributions
+    argue: each detector's summing to 1, averaged with weights, how far its score departs from a median window's
+    (`Baseline.departures`). Where none of these departs, and sustained deviation alone flags what is within the
+    metrics' ranges, it is what that contributes.
 
     Returns
     -------
     ndarray, windows x names
         At least 0; in any unit, the same for a window.
     """
-    scores = baseline.scores(judged)
-    weights = baseline.departures(scores)
-    together = np.zeros_like(judged.now)
-    peaks, within = np.zeros_like(judged.now), np.zeros_like(judged.now)
+    weights = baseline.departures(baseline.scores(residuals))
+    combined, beyond, within = (np.zeros_like(residuals.instant) for _ in range(3))
     for column, detector in enumerate(baseline.detectors):
-        seen = judged.seen_by(detector)
-        if isinstance(detector, MetricPeaks):
-            # a feature without a value in this window is no reason, though what it had before still lasts
-            here = np.where(np.isnan(judged.now), 0.0, seen)
+        seen = residuals.of_kind(detector.sees)
+        if isinstance(detector, SustainedDeviation):
+            # a feature without a value in this window is no reason, though its average still holds what it had before
+            here = np.where(np.isnan(residuals.instant), 0.0, seen)
             within = detector.explain(here)
-            if baseline.knows_ranges:
-                beyond = np.clip(detector.ratios(seen, np.ones(seen.shape, dtype=bool)) - 1.0, 0.0, _FARTHEST)
-                peaks = detector.of_features(beyond, here)
+            if baseline.has_ranges:
+                ratios = detector.ratios(seen, np.ones(seen.shape, dtype=bool))
+                beyond = detector.of_features(np.clip(ratios - 1.0, 0.0, _FARTHEST), here)
         else:
-            together += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))
-    together = np.where(together.any(axis=1, keepdims=True), together, within)
-    return np.where(peaks.any(axis=1, keepdims=True), peaks, together)
+            combined += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))
+    combined = np.where(combined.any(axis=1, keepdims=True), combined, within)
+    return np.where(beyond.any(axis=1, keepdims=True), beyond, combined)
 
 
 def _shares(parts: Array) -> Array:
@@ -225,7 +223,7 @@ def _wording() -> dict[str, Any]:
 
 
 def _claim(
-    of: Identity, metric: str, feature: str, *, value: float, expected: float, scales: float, novel: bool
+    identity: Identity, metric: str, feature: str, *, value: float, expected: float, scales: float, novel: bool
 ) -> str:
     words = _wording()["features"][feature]
     direction = "above" if scales >= 0 else "below"
@@ -235,8 +233,8 @@ def _claim(
         value=f"{value:.4g}",
         scales=f"{abs(scales):.1f}" if abs(scales) < _MOST_SCALES else "more than 100",
         direction=direction,
-        expected=f"{round(expected, 1) + 0.0 if feature in {MISSING, STILL} else expected:.4g}",
-        baseline=of,
+        expected=f"{round(expected, 1) + 0.0 if feature in PSEUDO_FEATURES else expected:.4g}",
+        baseline=identity,
         meaning=words[direction],
     )
     return sentence

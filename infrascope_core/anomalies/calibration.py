@@ -10,15 +10,12 @@ quantiles of the body: a run that is known to be healthy has its rare events too
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import factorial
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from infrascope_core.numeric import Array, Arrays, Ints, stored_array
 
 _LOW, _HIGH = -5.0, 50.0
 """Bounds of a standardised score: no detector alone outweighs the others without limit."""
@@ -32,24 +29,24 @@ _GRID = 1000
 
 
 def together(surprisals: Array) -> Array:
-    """Surprisal of several that are independent of each other, of windows x kinds (Fisher's method).
+    """Surprisal of several that are independent of each other, of windows x groups (Fisher's method).
 
     With k of them and s their sum in natural units, the probability is that of a chi-squared variable with 2 k degrees
     of freedom to be above 2 s. NaN is unknown and left out; where all are, so is the result.
     """
     known = ~np.isnan(surprisals)
     total = np.where(known, surprisals, 0.0).sum(axis=1, keepdims=True) * np.log(10.0)
-    kinds = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    groups = np.maximum(known.sum(axis=1, keepdims=True), 1)
     # that is exp(-s) (1 + s + ... + s^(k-1) / (k-1)!); in logarithms, because a gross fault's is too small for a float
     power = np.arange(surprisals.shape[1])
-    terms = np.where(power < kinds, total**power / factorial(power), 0.0)
+    terms = np.where(power < groups, total**power / factorial(power), 0.0)
     combined = np.maximum(total[:, 0] - np.log(terms.sum(axis=1)), 0.0) / np.log(10.0)
     return np.where(known.any(axis=1), combined, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What the scores of detectors that are judged together mean.
+    """What the scores of detectors of one group mean.
 
     Attributes
     ----------
@@ -84,11 +81,11 @@ class Calibration:
         """
         known = ~np.isnan(scores).any(axis=1)
         logs = np.log(np.maximum(scores[known], _TINY))
-        of = np.zeros(len(logs), dtype=np.int64) if run is None else run[known]
-        middle, upper = _typical(logs, of, np.array([0.5, _REACH]))
+        runs = np.zeros(len(logs), dtype=np.int64) if run is None else run[known]
+        middle, upper = _typical(logs, runs, np.array([0.5, _REACH]))
         reach = np.maximum(upper - middle, _LEAST_REACH)
         combined = np.clip((logs - middle) / reach, _LOW, _HIGH).mean(axis=1)
-        grid = _typical(combined[:, None], of, np.linspace(0.0, 1.0, _GRID))[:, 0]
+        grid = _typical(combined[:, None], runs, np.linspace(0.0, 1.0, _GRID))[:, 0]
         start, beyond = np.quantile(grid, [_TAIL, (1.0 + _TAIL) / 2.0])
         decay = max(float(beyond - start) / float(np.log(2.0)), _LEAST_DECAY)
         return cls(middle, reach, grid, float(len(combined)), float(start), decay)
@@ -112,12 +109,12 @@ class Calibration:
         surprisal = np.where(combined > self.start, tail, np.minimum(-np.log10(share), -np.log10(1.0 - _TAIL)))
         return np.where(np.isnan(combined), np.nan, surprisal)
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def arrays(self) -> Arrays:
         """All values by name, for storing."""
         return {field.name: np.atleast_1d(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], detectors: int) -> Calibration:
+    def from_arrays(cls, arrays: Arrays, detectors: int) -> Calibration:
         """A calibration from stored arrays.
 
         Raises
@@ -125,18 +122,12 @@ class Calibration:
         KeyError, ValueError
             An array is missing, or does not fit.
         """
-        middle, reach, grid = (np.asarray(arrays[name], dtype=np.float64) for name in ("middle", "reach", "grid"))
-        count, start, decay = (float(np.asarray(arrays[name])[0]) for name in ("count", "start", "decay"))
-        finite = all(np.isfinite(part).all() for part in (middle, reach, grid, count, start, decay))
-        if (
-            middle.shape != (detectors,)
-            or reach.shape != middle.shape
-            or not finite
-            or not (reach > 0).all()
-            or count < 1
-            or decay <= 0
-            or len(grid) != _GRID
-        ):
+        middle, reach = (stored_array(arrays, name, np.float64, (detectors,)) for name in ("middle", "reach"))
+        grid = stored_array(arrays, "grid", np.float64, (_GRID,))
+        scalars = np.concatenate([stored_array(arrays, name, np.float64, (1,)) for name in ("count", "start", "decay")])
+        count, start, decay = scalars.tolist()
+        finite = all(np.isfinite(part).all() for part in (middle, reach, grid, scalars))
+        if not finite or not (reach > 0).all() or count < 1 or decay <= 0:
             raise ValueError("the calibration does not fit the detectors")
         return cls(middle, reach, grid, count, start, decay)
 

@@ -1,7 +1,10 @@
 """Features of sliding windows: from telemetry to `window_features`, and from there to a matrix.
 
 What belongs here: per-window statistics of single metrics, under tsfresh's names and with tsfresh's values
-(Reveal, section 4.2: 3 s windows every 1 s). What is normal for a feature is the business of `baselines.py`.
+(Reveal, section 4.2: 3 s windows every 1 s). What is normal for a feature is the business of `baseline`.
+
+The 13 features are computed here, and not by tsfresh, because it takes 743 times as long per window (`make bench`);
+tests hold its values as the oracle.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from numpy.typing import NDArray
 
 from infrascope_core.anomalies.settings import FeatureSettings
 from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
+from infrascope_core.contract import WINDOW_KEY
+from infrascope_core.numeric import Array
 
-WINDOW = ("run_key", "host", "window")
 _INDEX = ("run_key", "host", "sample", "ts")
 _CHUNK_VALUES = 2**19
 """Window values worked on at once: 4 MiB per temporary array, about what a core's cache holds."""
@@ -25,7 +29,7 @@ _VARIANCE_IS_ZERO = 1e-8
 _SQUARES_MAX = 1e145
 """A sum of squared deviations beyond it, or below its inverse, has fourth powers that leave the range of floats."""
 _ROUNDING = 1e-20
-"""Share of a sum of squares that is not told from rounding: deviations of less than ten digits."""
+"""Share of a sum of squares that cannot be distinguished from rounding: deviations of less than ten digits."""
 EVENT_COUNTER_FEATURES = ("sum_values", "maximum")
 """How often the events came, and their burst: 8 of them in one sample do not show in the sum of 3 s at 1 a sample."""
 
@@ -34,7 +38,6 @@ STATIC_FEATURES = ("maximum",)
 
 _KINDS = ("event_counter", "static")
 
-Array = NDArray[np.float64]
 _T = TypeVar("_T", bound=np.generic)
 
 
@@ -53,7 +56,7 @@ def window_features(
     settings : FeatureSettings
         Window length and stride in samples; an incomplete last window is dropped.
     metrics : sequence of str, optional
-        Metrics to use; all by default. Names that the telemetry lacks are passed over.
+        Metrics to use; all by default. Names that the telemetry lacks are ignored.
     classes : mapping of str to str, optional
         Class of a metric (`metric_catalog.metric_class`; Reveal, section 4.2): an `event_counter` has
         `EVENT_COUNTER_FEATURES` and no others, a `static` metric `STATIC_FEATURES`. All others, and metrics without
@@ -266,14 +269,14 @@ def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> 
     matrix : ndarray, windows x names
         NaN where a feature is missing.
     """
-    keys = features.select(*WINDOW, "start_ts").unique(WINDOW).sort(WINDOW).with_row_index("row")
+    keys = features.select(*WINDOW_KEY, "start_ts").unique(WINDOW_KEY).sort(WINDOW_KEY).with_row_index("row")
     matrix = np.full((keys.height, len(names)), np.nan)
     cells = matrix.reshape(-1)
     # The cells that each row of the features fills begin at `first`; whole features are never copied in a join.
     # Neighbouring rows mostly are of one window, so their window is looked up once.
-    starts = features.select(pl.any_horizontal(pl.col(WINDOW).ne_missing(pl.col(WINDOW).shift()))).to_series()
-    heads = features.select(WINDOW).filter(starts)
-    row = heads.join(keys.select("row", *WINDOW), on=WINDOW, how="left", maintain_order="left")["row"]
+    starts = features.select(pl.any_horizontal(pl.col(WINDOW_KEY).ne_missing(pl.col(WINDOW_KEY).shift()))).to_series()
+    heads = features.select(WINDOW_KEY).filter(starts)
+    row = heads.join(keys.select("row", *WINDOW_KEY), on=WINDOW_KEY, how="left", maintain_order="left")["row"]
     first = row.cast(pl.Int64).to_numpy()[starts.cum_sum().to_numpy().astype(np.int64) - 1] * len(names)
     codes = {metric: code for code, metric in enumerate(dict.fromkeys(metric for metric, _ in names))}
     code = features["metric"].replace_strict(codes, default=len(codes), return_dtype=pl.Int64).to_numpy()

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.anomalies import baselines
 from infrascope_core.anomalies.attribution import reasons
-from infrascope_core.anomalies.baselines import ANY
+from infrascope_core.anomalies.baseline import ANY
+from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
+from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, reference_runs
 from infrascope_core.anomalies.run_features import features_of_run
+from infrascope_core.anomalies.sampling import sample_windows
+from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY, WORKLOAD_KEY
 from infrascope_core.quality import reanalysis
@@ -42,17 +45,19 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
             runs = runs.with_columns(phase=pl.lit(ANY))
         unknown = sorted(runs.join(known, on=WORKLOAD_KEY, how="anti").partition_by(WORKLOAD_KEY, as_dict=True).items())
         lacking = set()
-        for done, ((platform, phase, workload), own) in enumerate(unknown):
+        for done, ((platform, phase, workload), of_workload) in enumerate(unknown):
             tick(done, len(unknown))
-            row = _fit(folder, str(platform), str(phase), str(workload), own)
+            row = _fit(folder, str(platform), str(phase), str(workload), of_workload)
             rows += [row] if row is not None else []
             lacking |= {platform} if row is None else set()
         for platform in sorted(lacking - set(known.filter(workload=ANY)["platform"])):
             row = _fit(folder, str(platform), ANY, ANY, runs.filter(platform=platform))
             rows += [row] if row is not None else []
     fitted = pl.concat(rows).sort(WORKLOAD_KEY)
-    for model in set((folder.root / _MODELS).glob("*.npz")) - {folder.root / file for file in fitted["file"]}:
-        model.unlink(missing_ok=True)
+    used = {folder.root / file for file in fitted["file"]}
+    for model in (folder.root / _MODELS).glob("*"):
+        if model.suffix in (SUFFIX, *OLDER_SUFFIXES) and not model.name.startswith(".") and model not in used:
+            model.unlink(missing_ok=True)
     return fitted
 
 
@@ -63,11 +68,11 @@ def _fit(folder: DataFolder, platform: str, phase: str, workload: str, runs: pl.
         return None
     # first choose the windows, then read the features of those alone: memory does not grow with the runs
     index = pl.concat(pl.scan_parquet(f, glob=False).select(WINDOW_KEY).unique() for f in files)
-    chosen = baselines.sample_windows(index.collect(), folder.settings.detectors)
+    chosen = sample_windows(index.collect(), folder.settings.detectors)
     features = pl.concat(
         pl.scan_parquet(f, glob=False).join(chosen.lazy(), on=WINDOW_KEY, how="semi") for f in files
     ).collect()
-    fitted = baselines.fit_baseline(
+    fitted = fit_baseline(
         features,
         platform,
         phase,
@@ -79,8 +84,8 @@ def _fit(folder: DataFolder, platform: str, phase: str, workload: str, runs: pl.
     if fitted is None:
         return None
     # a name of its own per version: a fit that is cut off leaves the old model with the old row
-    file = Path(_MODELS, f"{platform}_{phase}_{workload}_{fitted.identity.version}.npz")
-    fitted.save(folder.root / file)
+    file = Path(_MODELS, f"{platform}_{phase}_{workload}_{fitted.identity.version}{SUFFIX}")
+    save_baseline(fitted, folder.root / file)
     row = {
         **asdict(fitted.identity),
         "metrics": fitted.metrics,
@@ -98,10 +103,9 @@ def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     baseline = baseline_of(folder, key)
     if baseline is None:
         return ANOMALY_SCORES.empty(), ANOMALY_REASONS.empty()
-    features = folder.lake.read(WINDOW_FEATURES, key)
-    judged = baseline.judge(features)
-    scores = baselines.score(baseline, judged)
-    return scores, reasons(baseline, judged, scores, folder.settings.detectors)
+    residuals = baseline.judge(folder.lake.read(WINDOW_FEATURES, key))
+    scores = score(baseline, residuals)
+    return scores, reasons(baseline, residuals, scores, folder.settings.detectors)
 
 
 PRODUCTS = (
@@ -122,7 +126,7 @@ PRODUCTS = (
         Scope.FITTED,
         _baselines,
         inputs=(WINDOW_FEATURES, FAULTS, Part(METRIC_CATALOG, watched_as_text)),
-        code_version=baselines.CODE_VERSION,
+        code_version=f"{CODE_VERSION}.{FORMAT}",
         settings=("features", "detectors"),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         files=_model_files,

@@ -9,7 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from infrascope_core.anomalies.baselines import ANY, Baseline, fit_baseline, sample_windows
+from infrascope_core.anomalies.baseline import ANY, Baseline
+from infrascope_core.anomalies.fitting import fit_baseline
+from infrascope_core.anomalies.model_file import load_baseline
+from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY, WORKLOAD_KEY
 from infrascope_core.errors import NotFittedError
@@ -18,7 +21,7 @@ from infrascope_core.store.folder import DataFolder
 
 
 def reference_runs(folder: DataFolder, runs: pl.DataFrame) -> tuple[list[str], str]:
-    """Which of the runs a baseline is made of, and what they are called (`Identity.compared_with`)."""
+    """Which of the runs a baseline is fitted on, and the name of that choice (`Identity.compared_with`)."""
     settings, keys = folder.settings.detectors, runs["run_key"].to_list()
     if settings.compare_with == "workload":
         return keys, "workload"
@@ -42,14 +45,16 @@ def baseline_row(folder: DataFolder, key: str) -> dict[str, Any] | None:
         raise NotFittedError(f"{BASELINES.name} is not fitted yet; it comes before the products of {key}")
     run = run_file(folder, key)
     phase = ANY if folder.settings.detectors.across_phases else str(run["phase"])
-    of = (str(run["platform"]), phase, str(run["workload"]))
-    return folder.once(("baseline", folder.lake.version(BASELINES), of), lambda: _row(folder, *of))
+    key_of_workload = (str(run["platform"]), phase, str(run["workload"]))
+    return folder.once(
+        ("baseline", folder.lake.version(BASELINES), key_of_workload), lambda: _row(folder, *key_of_workload)
+    )
 
 
 def _row(folder: DataFolder, platform: str, phase: str, workload: str) -> dict[str, Any] | None:
     fitted = folder.lake.read_cached(BASELINES)
-    for of in ((platform, phase, workload), (platform, ANY, ANY)):
-        row = fitted.filter(pl.all_horizontal(pl.col(n) == v for n, v in zip(WORKLOAD_KEY, of, strict=True)))
+    for key in ((platform, phase, workload), (platform, ANY, ANY)):
+        row = fitted.filter(pl.all_horizontal(pl.col(n) == v for n, v in zip(WORKLOAD_KEY, key, strict=True)))
         if row.height:
             return row.row(0, named=True)
     return None
@@ -64,26 +69,28 @@ def baseline_version(folder: DataFolder, key: str) -> str:
 def baseline_of(folder: DataFolder, key: str) -> Baseline | None:
     """The baseline that judges a run, or None where there are too few windows for any."""
     if folder.settings.detectors.compare_with == "past":
-        return _own_past(folder, key)
+        return _past_of_run(folder, key)
     row = baseline_row(folder, key)
     return None if row is None else _load(folder.root / str(row["file"]), str(row["version"]))
 
 
-def _own_past(folder: DataFolder, key: str) -> Baseline | None:
+def _past_of_run(folder: DataFolder, key: str) -> Baseline | None:
     """A baseline of a run's own first windows."""
     run, settings = run_file(folder, key), folder.settings
     features = folder.lake.read(WINDOW_FEATURES, key).filter(pl.col("window") < settings.detectors.past_windows)
     return fit_baseline(
         features,
-        *(str(run[name]) for name in WORKLOAD_KEY),
+        str(run["platform"]),
+        str(run["phase"]),
+        str(run["workload"]),
         settings.detectors,
         windows=settings.features,
         compared_with="past",
     )
 
 
-def windows_of_own_past(folder: DataFolder, key: str) -> int:
-    """On how many windows a baseline of the run's own past is fitted; reads no features."""
+def windows_of_past(folder: DataFolder, key: str) -> int:
+    """Number of windows that a baseline of the run's own past is fitted on; reads no features."""
     index = folder.lake.read(WINDOW_FEATURES, key, WINDOW_KEY)
     settings = folder.settings.detectors
     return sample_windows(index.filter(pl.col("window") < settings.past_windows), settings).height
@@ -91,7 +98,7 @@ def windows_of_own_past(folder: DataFolder, key: str) -> int:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, version: str) -> Baseline:
-    baseline = Baseline.load(path)
+    baseline = load_baseline(path)
     if baseline.identity.version != version:
         raise NotFittedError(f"{path}: holds version {baseline.identity.version}, expected {version}; refit")
     return baseline

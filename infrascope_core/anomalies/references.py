@@ -16,11 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from infrascope_core.numeric import one_thread
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, Single, one_thread, principal_axes, stored_array
 
 _BOUND = 5.0
 """Standardised features are held within this while similar windows are looked for, so that a few features that are
@@ -58,7 +54,7 @@ class References:
     run: Ints
     place: Ints
     runs: tuple[str, ...]
-    basis: NDArray[np.float32]
+    basis: Single
     band: tuple[int, float] | None
     overlap: int
 
@@ -69,17 +65,7 @@ class References:
         """Make a library of standardised windows x features."""
         runs = tuple(sorted(set(run_keys)))
         code = {key: i for i, key in enumerate(runs)}
-        bounded = _bounded(z)
-        with one_thread():
-            # the smaller of the two products; both have the same principal axes
-            if len(bounded) < bounded.shape[1]:
-                _, vectors = np.linalg.eigh((bounded @ bounded.T).astype(np.float64))
-                axes = bounded.T.astype(np.float64) @ vectors[:, ::-1][:, :_COORDINATES]
-                length = np.linalg.norm(axes, axis=0)
-                axes = axes / np.where(length > 0, length, 1.0)
-            else:
-                _, vectors = np.linalg.eigh((bounded.T @ bounded).astype(np.float64))
-                axes = vectors[:, ::-1][:, :_COORDINATES]
+        _, axes = principal_axes(_bounded(z), lambda values: _COORDINATES)
         return cls(
             z.astype(np.float16),
             np.array([code[key] for key in run_keys], dtype=np.int64),
@@ -98,30 +84,30 @@ class References:
         """
         expected = np.zeros(z.shape)
         code = {key: i for i, key in enumerate(self.runs)}
-        own = np.array([code.get(key, -1) for key in run_keys], dtype=np.int64)
+        run = np.array([code.get(key, -1) for key in run_keys], dtype=np.int64)
         known, length = self._coordinates
         for start in range(0, len(z), _ROWS):
             rows = slice(start, start + _ROWS)
             with one_thread():
                 at = _bounded(z[rows]) @ self.basis
                 distance = length - 2.0 * (at @ known.T)
-            distance[~self._comparable(own[rows], place[rows])] = np.inf
+            distance[~self._comparable(run[rows], place[rows])] = np.inf
             nearest = distance.argmin(axis=1)
             found = np.isfinite(distance[np.arange(len(nearest)), nearest])
             expected[rows][found] = np.nan_to_num(self.z[nearest[found]].astype(np.float64), nan=0.0)
         return expected
 
     @cached_property
-    def _coordinates(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _coordinates(self) -> tuple[Single, Single]:
         """The references in the principal axes, and their squared lengths."""
         with one_thread():
             known = _bounded(self.z) @ self.basis
         return known, (known * known).sum(axis=1)
 
-    def _comparable(self, own: Ints, place: Ints) -> Mask:
+    def _comparable(self, run: Ints, place: Ints) -> Mask:
         """Which reference windows each window may be compared with: windows x references."""
         apart = np.abs(place[:, None] - self.place[None, :])
-        same_run = own[:, None] == self.run[None, :]
+        same_run = run[:, None] == self.run[None, :]
         if len(self.runs) > 1:
             allowed = ~same_run
         else:
@@ -134,7 +120,7 @@ class References:
         comparable: Mask = allowed
         return comparable
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def arrays(self) -> Arrays:
         """All arrays by name, for storing."""
         return {
             "z": self.z,
@@ -147,7 +133,7 @@ class References:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], features: int) -> References:
+    def from_arrays(cls, arrays: Arrays, features: int) -> References:
         """A library from stored arrays.
 
         Raises
@@ -155,18 +141,19 @@ class References:
         KeyError, ValueError
             An array is missing, or they do not fit together.
         """
-        z, basis = np.asarray(arrays["z"], dtype=np.float16), np.asarray(arrays["basis"], dtype=np.float32)
-        run, place = np.asarray(arrays["run"], dtype=np.int64), np.asarray(arrays["place"], dtype=np.int64)
-        runs = tuple(arrays["runs"].tobytes().decode().split("\n"))
-        band = arrays["band"].astype(np.float64).tolist()
-        fits = z.shape == (len(run), features) and len(place) == len(run) > 0 and basis.shape[:1] == (features,)
-        fits &= arrays["overlap"].shape == (1,) and basis.ndim == 2 and len(band) in {0, 2}
-        if not fits or run.min() < 0 or run.max() >= len(runs) or np.isinf(z).any():
+        z = stored_array(arrays, "z", np.float16, (None, features))
+        run, place = (stored_array(arrays, name, np.int64, (len(z),)) for name in ("run", "place"))
+        runs = tuple(stored_array(arrays, "runs", np.uint8, (None,)).tobytes().decode().split("\n"))
+        basis = stored_array(arrays, "basis", np.float32, (features, None))
+        band = stored_array(arrays, "band", np.float64, (None,)).tolist()
+        (overlap,) = stored_array(arrays, "overlap", np.int64, (1,)).tolist()
+        fits = len(z) > 0 and len(band) in {0, 2} and np.isfinite(band).all() and not np.isinf(z).any()
+        if not fits or run.min() < 0 or run.max() >= len(runs):
             raise ValueError("the reference windows do not fit the names")
-        return cls(z, run, place, runs, basis, (int(band[0]), band[1]) if band else None, int(arrays["overlap"][0]))
+        return cls(z, run, place, runs, basis, (int(band[0]), band[1]) if band else None, overlap)
 
 
-def _bounded(z: NDArray[np.float16] | Array) -> NDArray[np.float32]:
+def _bounded(z: NDArray[np.float16] | Array) -> Single:
     """Within _BOUND, missing as 0, in single precision."""
-    bounded: NDArray[np.float32] = np.nan_to_num(np.clip(z, -_BOUND, _BOUND).astype(np.float32), nan=0.0)
+    bounded: Single = np.nan_to_num(np.clip(z, -_BOUND, _BOUND).astype(np.float32), nan=0.0)
     return bounded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import polars as pl
 
@@ -11,7 +12,7 @@ from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
 from infrascope_core.recipes import recipe_of
-from infrascope_core.run_files.runs import platform_of
+from infrascope_core.run_files.runs import platform_of, run_file
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metrics_by_host, split_hosts
 from infrascope_core.store.folder import DataFolder
@@ -33,6 +34,20 @@ def features_of_run(folder: DataFolder, key: str) -> pl.DataFrame:
         classes = {metric: name for metric, name in watched.items() if name is not None}
         parts.append(window_features(reanalysed, settings, list(watched), classes))
     return pl.concat(parts)
+
+
+def window_length(folder: DataFolder, key: str) -> timedelta:
+    """Length of a run's feature windows; 0 where its sampling interval is not known."""
+    return _lasting(folder, key, folder.settings.features.samples)
+
+
+def window_stride(folder: DataFolder, key: str) -> timedelta:
+    """Time from one feature window of a run to the next; 0 where its sampling interval is not known."""
+    return _lasting(folder, key, folder.settings.features.stride)
+
+
+def _lasting(folder: DataFolder, key: str, samples: int) -> timedelta:
+    return timedelta(seconds=samples * (run_file(folder, key)["interval_s"] or 0.0))
 
 
 def counters_of_platform(folder: DataFolder, platform: str) -> reanalysis.Plan:

@@ -10,10 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from infrascope_core.numeric import Array, Arrays, Mask, centred, quantiles, stored_array
 
 LARGEST_Z = 100.0
 """Standardised features are held within this bound.
@@ -77,12 +75,12 @@ class Moments:
         """The moments of some features."""
         return Moments(self.location[keep], self.scale[keep], self.constant[keep])
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def arrays(self) -> Arrays:
         """All arrays by name, for storing."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]], features: int) -> Moments:
+    def from_arrays(cls, arrays: Arrays, features: int) -> Moments:
         """Moments from stored arrays.
 
         Raises
@@ -90,17 +88,10 @@ class Moments:
         KeyError, ValueError
             An array is missing, or does not fit the number of features.
         """
-        moments = cls(
-            np.asarray(arrays["location"], dtype=np.float64),
-            np.asarray(arrays["scale"], dtype=np.float64),
-            np.asarray(arrays["constant"], dtype=bool),
-        )
-        for name, part in moments.arrays().items():
-            if part.shape != (features,) or not np.isfinite(part).all():
-                raise ValueError(f"{name} does not fit the names")
-        if not (moments.scale > 0).all():
-            raise ValueError("a scale is not positive")
-        return moments
+        location, scale = (stored_array(arrays, name, np.float64, (features,)) for name in ("location", "scale"))
+        if not np.isfinite(location).all() or not ((scale > 0) & np.isfinite(scale)).all():
+            raise ValueError("a location is not finite, or a scale not positive")
+        return cls(location, scale, stored_array(arrays, "constant", np.bool_, (features,)))
 
 
 def fit_moments(x: Array, kind: Literal["robust", "plain"]) -> tuple[Moments, Mask]:
@@ -131,37 +122,18 @@ def _fit(x: Array, kind: str) -> tuple[Array, ...]:
     x = np.where(enough, x, 0.0)
     known = known | ~enough
     with np.errstate(all="ignore"):
-        location = _mean(x, known)
+        location, _ = centred(x, known)
         scale = _spread(x - location, known)
         magnitude = np.where(known, np.abs(x), 0.0).max(axis=0)
         constant = ~(scale > _LEAST_RELATIVE_SCALE * magnitude)
         if kind == "robust":
-            low, middle, high = _quantiles(x, (0.1, 0.5, 0.9))
+            low, middle, high = quantiles(x, (0.1, 0.5, 0.9))
             location = np.where(constant, location, middle)
             scale = np.maximum((high - low) / _NORMAL_RANGE, _LEAST_ROBUST_SHARE * scale)
     scale = np.where(constant, 1.0, scale)
     enough &= np.isfinite(location) & np.isfinite(scale)
     finite = np.where(enough, location, 0.0), np.where(enough, scale, 1.0)
     return *finite, constant, enough
-
-
-def _quantiles(x: Array, shares: tuple[float, ...]) -> Array:
-    """Linear quantiles of each column's known values; sorting puts NaN last."""
-    ordered = np.sort(x, axis=0)
-    count = (~np.isnan(ordered)).sum(axis=0)
-    position = np.maximum(count - 1, 0) * np.array(shares)[:, None]
-    below = np.floor(position).astype(int)
-    above = np.minimum(below + 1, np.maximum(count - 1, 0))
-    low, high = np.take_along_axis(ordered, below, axis=0), np.take_along_axis(ordered, above, axis=0)
-    return np.asarray(low + (high - low) * (position - below))
-
-
-def _mean(x: Array, known: Mask) -> Array:
-    """Mean of each column's known values."""
-    count = known.sum(axis=0)
-    mean = np.where(known, x, 0.0).sum(axis=0) / count
-    # once more about the rounded mean, for the digits of 1e12 and a little noise
-    return np.asarray(mean + np.where(known, x - mean, 0.0).sum(axis=0) / count)
 
 
 def _spread(residual: Array, known: Mask) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infrascope_core.anomalies.detectors import DETECTORS
 from infrascope_core.contract import (
     FLAG,
     HOST,
@@ -60,7 +61,7 @@ BASELINES = Table(
         Column("compared_with", TEXT, "workload: its runs; reference: its runs that are known to be healthy, or named"),
         Column("windows", INT, "windows it was fitted on"),
         Column("runs", INT, "runs it was fitted on"),
-        Column("metrics", INT, "metrics it knows"),
+        Column("metrics", INT, "metrics it includes"),
         Column("fitted_at", TIME, "when, UTC", volatile=True),
         Column("version", TEXT, "hash of what it was fitted on"),
         Column("file", TEXT, "model file, relative to the data folder"),
@@ -75,10 +76,7 @@ ANOMALY_SCORES = Table(
         HOST,
         WINDOW,
         START_TS,
-        Column("zscore", REAL, "mean |z| over features"),
-        Column("mahalanobis", REAL, "Mahalanobis distance in the PCA subspace"),
-        Column("isolation_forest", REAL, "anomaly score of the forest, higher is more abnormal"),
-        Column("peaks", REAL, "mean lasting deviation of the most deviating metrics, each over its own range"),
+        *(Column(detector.name, REAL, detector.about) for detector in DETECTORS.values()),
         Column("flagged_by", TEXTS, "detectors above their baseline's quantile"),
         Column("agreement", INT, "number of detectors that flag"),
         Column("severity", REAL, "largest score over its flag threshold; above 1 is flagged"),

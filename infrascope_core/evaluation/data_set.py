@@ -100,7 +100,7 @@ class Evaluation:
                 "settings": self.settings[name].model_dump(mode="json"),
                 "reference": [run.key for run in self.splits[name].reference],
                 "notes": judgement.notes,
-                "problems": [{"file": path.name, "problem": said} for path, said in judgement.problems],
+                "problems": [{"file": path.name, "problem": problem} for path, problem in judgement.problems],
                 **{
                     table: json.loads(getattr(judgement, table).drop("data_set").write_json())
                     for table in ("runs", "events", "separation")
@@ -186,7 +186,7 @@ def divide(data_set: DataSet, links: Path) -> tuple[Split, list[tuple[Path, str]
     if data_set.reference.paths:
         reference, more = find_labelled(data_set.reference.paths, named_healthy=True)
         named = {run.path for run in reference}
-        problems = [(path, said) for path, said in problems if path not in named]
+        problems = [(path, problem) for path, problem in problems if path not in named]
         return split_by_reference(runs, reference), list(dict.fromkeys(problems + more))
     if data_set.reference.phase:
         return split_by_phase(runs, data_set.reference.phase, links), problems
@@ -211,22 +211,22 @@ def evaluate(
     settings : Settings
         Of those sets that do not change them.
     on_set : callable
-        Told the name of each data set; gives who is told about its progress.
+        Called with the name of each data set; returns the callback of its progress.
 
     Raises
     ------
     InfraScopeError
-        No data set can be judged. One that cannot, beside others that can, is told of in the result.
+        No data set can be judged. One that cannot, beside others that can, is listed in the result.
     """
     judgements: dict[str, Judgement] = {}
     splits: dict[str, Split] = {}
     under: dict[str, Settings] = {}
     unjudged: dict[str, str] = {}
     for data_set in data_sets:
-        own = settings_of(data_set, settings)
+        changed = settings_of(data_set, settings)
         split, problems = divide(data_set, data / f"{data_set.name}.links")
         try:
-            judgement = judge(data_set.name, split, data / data_set.name, own, on_progress=on_set(data_set.name))
+            judgement = judge(data_set.name, split, data / data_set.name, changed, on_progress=on_set(data_set.name))
         except InfraScopeError as error:
             unjudged[data_set.name] = "; ".join([str(error), *_sentences(problems)])
             continue
@@ -235,7 +235,7 @@ def evaluate(
             why = "; ".join([*_sentences(judgement.problems), *judgement.notes])
             unjudged[data_set.name] = f"{data_set.name}: no run could be judged ({why})"
             continue
-        splits[data_set.name], under[data_set.name], judgements[data_set.name] = split, own, judgement
+        splits[data_set.name], under[data_set.name], judgements[data_set.name] = split, changed, judgement
     if not judgements:
         raise InfraScopeError("; ".join(unjudged.values()) or "there is no data set to evaluate")
     return Evaluation(judgements, splits, under, unjudged, figures(judgements.values(), settings.evaluation))
@@ -243,4 +243,4 @@ def evaluate(
 
 def _sentences(problems: Sequence[tuple[Path, str]], most: int = 3) -> list[str]:
     rest = [f"and {len(problems) - most} more"] if len(problems) > most else []
-    return [f"{path}: {said}" for path, said in problems[:most]] + rest
+    return [f"{path}: {problem}" for path, problem in problems[:most]] + rest

@@ -1,4 +1,4 @@
-"""One judged run held against its labels: how well its windows are told apart, which faults are found, what is false.
+"""One judged run held against its labels: how well its scores separate windows, which faults are found, what is false.
 
 What belongs here: rows of figures for a single run, from its scores and episodes. Which runs there are, and pooling
 over them, is in `judgement` and `report`.
@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.detectors import DETECTORS
+from infrascope_core.anomalies.run_features import window_length
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, WINDOW_FEATURES
 from infrascope_core.evaluation import metrics
-from infrascope_core.evaluation.metrics import Array
 from infrascope_core.evaluation.truth import Span, WindowTruth, window_truth
+from infrascope_core.numeric import Array
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.reports.tables import ANOMALY_EPISODES
 from infrascope_core.run_files.runs import platform_of, run_file
@@ -129,7 +130,7 @@ class JudgedRun:
     def of(cls, folder: DataFolder, key: str) -> JudgedRun:
         """Read a run's products from a filled data folder."""
         lake = folder.lake
-        span, length = span_of(folder, key), folder.window_length(key).total_seconds()
+        span, length = span_of(folder, key), window_length(folder, key).total_seconds()
         windows = (
             lake.read(ANOMALY_SCORES, key)
             .sort("start_ts", "host", "window")
@@ -206,21 +207,21 @@ class JudgedRun:
         ]
 
     def _blame(self, episodes: pl.DataFrame) -> list[dict[str, object]]:
-        """What the worst of the episodes that meet each fault says of it."""
+        """What the worst of the episodes that meet each fault blames."""
         met = metrics.meets(self.fault_start, self.fault_end, *self._times(episodes))
         order = ["surprisal", "severity", "start_ts", "host"]
-        said: list[dict[str, object]] = []
+        rows: list[dict[str, object]] = []
         for fault, which in zip(self.faults.iter_rows(named=True), met, strict=True):
             if not which.any():
-                said.append({"detected": False})
+                rows.append({"detected": False})
                 continue
             worst = episodes.filter(pl.Series(which)).sort(
                 order, descending=[True, True, False, False], nulls_last=True
             )
             blamed, ranked = worst["subsystem"][0], worst["metrics"].to_list()[0] or []
             rightly = {"blamed_rightly": blamed == fault["subsystem"]} if fault["subsystem"] else {}
-            said.append({"detected": True, "blamed": blamed, **rightly, **self._hits(ranked, fault["metrics"] or [])})
-        return said
+            rows.append({"detected": True, "blamed": blamed, **rightly, **self._hits(ranked, fault["metrics"] or [])})
+        return rows
 
     def _hits(self, ranked: Sequence[str], culprits: Sequence[str]) -> dict[str, object]:
         if not culprits:

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from infrascope_core.anomalies.baselines import sample_windows
 from infrascope_core.anomalies.features import feature_matrix
+from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.evaluation.judged_run import EVENTS, OURS, RUN_COLUMNS, RUNS, SEPARATION, JudgedRun, span_of
-from infrascope_core.evaluation.metrics import Array
 from infrascope_core.evaluation.peers import PEERS, Peers, raw_windows
 from infrascope_core.evaluation.split import LabelledRun, Split
 from infrascope_core.evaluation.truth import label_faults
+from infrascope_core.numeric import Array
 from infrascope_core.pipeline import refresh
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, RUN_FILES, TELEMETRY
@@ -45,7 +45,7 @@ class Judgement:
     problems : tuple of (path, sentence)
         Runs that were left out because they or their labels cannot be used.
     notes : tuple of str
-        What a reader of the figures must know, a sentence each.
+        What a reader of the figures needs to know, a sentence each.
     """
 
     separation: pl.DataFrame
@@ -76,7 +76,7 @@ def judge(
     settings : Settings
         Of the folder, and `evaluation`.
     on_progress : callable
-        Told about progress.
+        Called with the progress of each product.
 
     Notes
     -----
@@ -116,12 +116,12 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
     trusted : frozenset of str
         Versions of the baselines that no judged run took part in.
     """
-    runs = {row["run_key"]: row for row in accepted(folder).iter_rows(named=True)}
+    usable = {row["run_key"]: row for row in accepted(folder).iter_rows(named=True)}
     problems = [
-        (run.path, _why_rejected(folder, run.key)) for run in (*split.reference, *split.judged) if run.key not in runs
+        (run.path, _why_rejected(folder, run.key)) for run in (*split.reference, *split.judged) if run.key not in usable
     ]
     separation, events, runs, untrusted = [], [], [], []
-    for references, members in _groups(split, runs):
+    for references, members in _groups(split, usable):
         peers = {data: _fit_peers(folder, references, data) for data in INPUTS} if references else {}
         for run in members:
             problem = _label_problem(folder, run)
@@ -132,7 +132,7 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
             if not references or scores.is_empty() or not set(scores["baseline_version"].drop_nulls()) <= trusted:
                 untrusted.append(run.key)
                 continue
-            row = {name: accepted[run.key].get(name) for name in RUN_COLUMNS} | {"data_set": data_set, "part": run.part}
+            row = {name: usable[run.key].get(name) for name in RUN_COLUMNS} | {"data_set": data_set, "part": run.part}
             judged = JudgedRun.of(folder, run.key)
             methods = _method_scores(folder, run.key, judged, peers)
             areas = judged.separation(methods, folder.settings.evaluation.max_buffer)
@@ -151,15 +151,15 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
 
 
 def _groups(
-    split: Split, accepted: Mapping[str, Mapping[str, object]]
+    split: Split, usable: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[tuple[str, ...], list[LabelledRun]]]:
     """Judged runs by their reference runs, which are of the same platform."""
     groups: dict[tuple[str, ...], list[LabelledRun]] = {}
     for run in split.judged:
-        if run.key in accepted and run.key in split.reference_of:
-            platform = accepted[run.key]["platform"]
-            same = (key for key in split.reference_of[run.key] if key in accepted)
-            groups.setdefault(tuple(k for k in same if accepted[k]["platform"] == platform), []).append(run)
+        if run.key in usable and run.key in split.reference_of:
+            platform = usable[run.key]["platform"]
+            same = (key for key in split.reference_of[run.key] if key in usable)
+            groups.setdefault(tuple(k for k in same if usable[k]["platform"] == platform), []).append(run)
     yield from sorted(groups.items(), key=lambda group: group[1][0].key)
 
 

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from infrascope_core.numeric import Array, Ints, Mask
 
 
 def roc_auc(score: ArrayLike, label: ArrayLike) -> float:
@@ -100,7 +99,7 @@ def range_auc_pr(score: ArrayLike, label: ArrayLike, buffer: int, series: ArrayL
     return float(np.sum(np.diff(recall, prepend=0.0) * true / above))
 
 
-def _ranked(score: ArrayLike, label: ArrayLike) -> tuple[Array, Flags]:
+def _ranked(score: ArrayLike, label: ArrayLike) -> tuple[Array, Mask]:
     s, y = np.asarray(score, dtype=np.float64), np.asarray(label, dtype=np.bool_)
     known = np.isfinite(s)
     if known.all() or not known.any():
@@ -108,11 +107,11 @@ def _ranked(score: ArrayLike, label: ArrayLike) -> tuple[Array, Flags]:
     return np.where(np.isnan(s), s[known].min() - 1.0, np.nan_to_num(s)), y
 
 
-def _is_defined(score: Array, label: Flags) -> bool:
+def _is_defined(score: Array, label: Mask) -> bool:
     return bool(label.any() and not label.all() and np.isfinite(score).all())
 
 
-def _edges(flag: Flags, series: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _edges(flag: Mask, series: NDArray[Any]) -> tuple[Ints, Ints]:
     """First and last index of each stretch of flagged windows, series by series."""
     border = series[1:] != series[:-1]
     starts = flag & np.append(True, ~flag[:-1] | border)
@@ -120,7 +119,7 @@ def _edges(flag: Flags, series: NDArray[Any]) -> tuple[NDArray[np.int64], NDArra
     return np.flatnonzero(starts), np.flatnonzero(ends)
 
 
-def _buffered(label: Flags, buffer: int, series: NDArray[Any]) -> Array:
+def _buffered(label: Mask, buffer: int, series: NDArray[Any]) -> Array:
     n, reach = len(label), buffer // 2
     weight = label.astype(np.float64)
     if not reach:
@@ -149,14 +148,14 @@ def _buffered(label: Flags, buffer: int, series: NDArray[Any]) -> Array:
     return weight
 
 
-def _same(series: NDArray[Any], near: NDArray[np.int64], other: NDArray[np.int64]) -> Flags:
+def _same(series: NDArray[Any], near: Ints, other: Ints) -> Mask:
     target = other[near]
     inside = (target >= 0) & (target < len(series))
-    same: Flags = inside & (series[np.where(inside, target, 0)] == series[near])
+    same: Mask = inside & (series[np.where(inside, target, 0)] == series[near])
     return same
 
 
-def _highest(score: Array, flag: Flags, series: NDArray[Any]) -> Array:
+def _highest(score: Array, flag: Mask, series: NDArray[Any]) -> Array:
     """Highest score of each stretch of flagged windows."""
     first, last = _edges(flag, series)
     bounds = np.ravel(np.column_stack([first, last + 1]))
@@ -164,7 +163,7 @@ def _highest(score: Array, flag: Flags, series: NDArray[Any]) -> Array:
     return highest
 
 
-def meets(start: ArrayLike, end: ArrayLike, other_start: ArrayLike, other_end: ArrayLike) -> Flags:
+def meets(start: ArrayLike, end: ArrayLike, other_start: ArrayLike, other_end: ArrayLike) -> Mask:
     """Which intervals share a moment.
 
     Parameters
@@ -179,7 +178,7 @@ def meets(start: ArrayLike, end: ArrayLike, other_start: ArrayLike, other_end: A
     ndarray of bool, n x m
     """
     a, b, c, d = map(np.asarray, (start, end, other_start, other_end))
-    met: Flags = (a[:, None] <= d[None, :]) & (c[None, :] <= b[:, None])
+    met: Mask = (a[:, None] <= d[None, :]) & (c[None, :] <= b[:, None])
     return met
 
 
@@ -287,9 +286,7 @@ def bootstrap_ratio(
 
 
 @lru_cache(maxsize=32)
-def _draws(runs: int, resamples: int, random_state: int) -> NDArray[np.int64]:
+def _draws(runs: int, resamples: int, random_state: int) -> Ints:
     """How often each run is drawn, resamples x runs."""
-    drawn: NDArray[np.int64] = np.random.default_rng(random_state).multinomial(
-        runs, np.full(runs, 1 / runs), size=resamples
-    )
+    drawn: Ints = np.random.default_rng(random_state).multinomial(runs, np.full(runs, 1 / runs), size=resamples)
     return drawn

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from sklearn import decomposition, ensemble
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from infrascope_core.anomalies.settings import FeatureSettings
-from infrascope_core.evaluation.metrics import Array
 from infrascope_core.evaluation.settings import EvaluationSettings
+from infrascope_core.numeric import Array, Mask
 from infrascope_core.run_files.telemetry import metric_names, split_hosts
 
 PEERS = ("pca_reconstruction", "isolation_forest", "max_abs_z")
@@ -50,7 +49,8 @@ class Peers:
         if not self._fitted:
             return
         z = self._bounded(self._deviation(reference))
-        # One thread: the order in which BLAS sums, and so the last digit, depends on the number of threads.
+        # one thread, as with `numeric.one_thread`; that looks once for the libraries of linear algebra that are loaded,
+        # and scikit-learn brings its own
         with threadpool_limits(limits=1):
             self._pca = decomposition.PCA(n_components=settings.peer_variance, svd_solver="full").fit(z)
         self._forest = ensemble.IsolationForest(
@@ -126,6 +126,6 @@ def _host_windows(host: pl.DataFrame, settings: FeatureSettings) -> pl.DataFrame
     return pl.DataFrame({**keys, **{name: mean[:, i] for i, name in enumerate(names)}})
 
 
-def _first_finite(values: Array, finite: NDArray[np.bool_]) -> Array:
+def _first_finite(values: Array, finite: Mask) -> Array:
     first: Array = values[finite.argmax(axis=0), np.arange(values.shape[1])]
     return first

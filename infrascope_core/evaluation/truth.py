@@ -1,4 +1,4 @@
-"""What labels say of a run: whether they can be true, and which of its windows are faulty.
+"""Labels of a run: whether they can be true, and which of its windows they make faulty.
 
 What belongs here: from a run's `faults` to sentences about what is wrong with them, and to a state per window.
 """
@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from infrascope_core.evaluation.metrics import Array, Flags, overlap
+from infrascope_core.evaluation.metrics import overlap
+from infrascope_core.numeric import Array, Mask
 
 _HALF = 0.5 - 1e-9
 """Half, less what rounding of times may take."""
@@ -80,7 +80,7 @@ def label_faults(faults: pl.DataFrame, span: Span, metrics: Collection[str]) -> 
 
 @dataclass(frozen=True, eq=False)
 class WindowTruth:
-    """What the labels say of windows.
+    """What is faulty, by the labels.
 
     Attributes
     ----------
@@ -91,11 +91,11 @@ class WindowTruth:
         to call them either would measure where a label was cut.
     """
 
-    faulty: Flags
-    touched: Flags
+    faulty: Mask
+    touched: Mask
 
     @property
-    def healthy(self) -> Flags:
+    def healthy(self) -> Mask:
         """Windows that no fault touches."""
         return np.asarray(~self.touched.any(axis=1))
 
@@ -114,5 +114,5 @@ def window_truth(window_start: Array, length: float, fault_start: Array, fault_e
     """
     shared = overlap(window_start, window_start + length, fault_start, fault_end)
     lasting = np.minimum(length, fault_end - fault_start)
-    touched: NDArray[np.bool_] = shared > 0
+    touched: Mask = shared > 0
     return WindowTruth(touched & (shared >= _HALF * lasting), touched)

@@ -1,1 +1,1 @@
-"""Hosts of one job against each other: which runs belong together, and which host departs from the others."""
+"""Hosts of one job against each other: which runs are one job, and which host departs from the others."""

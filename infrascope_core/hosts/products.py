@@ -6,7 +6,9 @@ import polars as pl
 
 from infrascope_core.anomalies.run_features import counters_of_platform, reanalysed_hosts
 from infrascope_core.hosts import comparison
+from infrascope_core.hosts.jobs import find_jobs
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
+from infrascope_core.hosts.verdict import judge
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.runs import accepted
@@ -15,6 +17,8 @@ from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Part, Product, Scope, Tick
 
+CODE_VERSION = "1"
+"""Raise it when the same runs would be compared otherwise."""
 _METRICS_AT_ONCE = 64
 """Metrics compared at once, so that temporary arrays stay small beside the windows of a job."""
 
@@ -22,12 +26,12 @@ _METRICS_AT_ONCE = 64
 def _host_deviations(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Compare the hosts of jobs that are new or changed, and judge all anew."""
     jobs = _jobs(folder)
-    parts = [HOST_DEVIATIONS.empty().select(comparison.FOUND), known.select(comparison.FOUND)]
+    parts = [HOST_DEVIATIONS.empty().select(comparison.OF_ONE_JOB), known.select(comparison.OF_ONE_JOB)]
     fresh = jobs.join(known, on="job", how="anti").partition_by("job", as_dict=True)
     for done, (_, job) in enumerate(sorted(fresh.items())):
         tick(done, len(fresh))
         parts.append(_compare_job(folder, job))
-    return comparison.judge(pl.concat(parts), jobs, folder.settings.hosts)
+    return judge(pl.concat(parts), jobs, folder.settings.hosts)
 
 
 def _compare_job(folder: DataFolder, job: pl.DataFrame) -> pl.DataFrame:
@@ -43,7 +47,7 @@ def _compare_job(folder: DataFolder, job: pl.DataFrame) -> pl.DataFrame:
         names = metrics[start : start + _METRICS_AT_ONCE]
         compared = comparison.compare(comparison.aligned(parts, names), settings)
         rows.append(comparison.deviations(job, names, compared))
-    return pl.concat(rows) if rows else HOST_DEVIATIONS.empty().select(comparison.FOUND)
+    return pl.concat(rows) if rows else HOST_DEVIATIONS.empty().select(comparison.OF_ONE_JOB)
 
 
 def _jobs(folder: DataFolder) -> pl.DataFrame:
@@ -51,12 +55,12 @@ def _jobs(folder: DataFolder) -> pl.DataFrame:
     files = folder.lake.files(TELEMETRY, runs["run_key"])
     scans = [pl.scan_parquet(file, glob=False).select("run_key", "host").unique() for file in files]
     no_hosts = pl.DataFrame(schema={"run_key": pl.String, "host": pl.String})
-    return comparison.jobs(runs, pl.concat(scans).collect() if scans else no_hosts, folder.settings.hosts)
+    return find_jobs(runs, pl.concat(scans).collect() if scans else no_hosts, folder.settings.hosts)
 
 
 def _units(folder: DataFolder) -> dict[str, list[str]]:
     jobs = _jobs(folder).partition_by("job", as_dict=True)
-    return {str(job): own["run_key"].unique(maintain_order=True).to_list() for (job,), own in jobs.items()}
+    return {str(job): rows["run_key"].unique(maintain_order=True).to_list() for (job,), rows in jobs.items()}
 
 
 def _counters(folder: DataFolder, unit: str) -> str:
@@ -72,7 +76,7 @@ PRODUCTS = (
         Scope.COMPARED,
         _host_deviations,
         inputs=(TELEMETRY, Part(METRIC_CATALOG, _counters)),
-        code_version=comparison.CODE_VERSION,
+        code_version=CODE_VERSION,
         settings=("hosts",),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         units=_units,

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from infrascope_core.numeric import Array
 from infrascope_core.quality import classes as metric_classes
 from infrascope_core.quality import reanalysis, selection, status
 from infrascope_core.quality.reanalysis import Plan
@@ -40,7 +41,7 @@ _WORKLOAD = ("platform", "phase", "workload")
 
 @dataclass(frozen=True)
 class Study:
-    """What the sampled runs of a platform say.
+    """What the sampled runs of a platform show.
 
     Attributes
     ----------
@@ -99,7 +100,7 @@ def study(runs: pl.DataFrame, catalog: pl.DataFrame, read: ReadTelemetry, recipe
 
 def _reanalysed(
     part: pl.DataFrame, plan: Plan, of_interest: frozenset[str], behaviours: list[pl.DataFrame]
-) -> tuple[list[str], selection.Array]:
+) -> tuple[list[str], Array]:
     """Names (as the catalogue has them) and values of a host's metrics after reanalysis; notes how they behave."""
     host = str(part["host"][0])
     formulas = {d.metric: d.formula.words for d in reanalysis.derivations(metric_names(part))}

@@ -1,7 +1,7 @@
 """Classes of metrics (Reveal, section 4.2): dynamic signals, event counters, static or strictly periodic metrics.
 
 What belongs here: how a metric behaves inside the runs, and the class that follows. Decided by data, never by name;
-docs/adr/0016 says why so.
+docs/adr/0016 gives the reasons.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import fft
 
+from infrascope_core.numeric import Array, Mask, centred
 from infrascope_core.quality.settings import ClassSettings
 
 DYNAMIC, EVENT_COUNTER, STATIC = "dynamic", "event_counter", "static"
@@ -22,10 +22,8 @@ _PERIODS = 4
 """A period must have been seen this often to be one."""
 _CHUNK = 2**20
 
-Array = NDArray[np.float64]
 
-
-def behaviour(values: Array, names: Sequence[str], whole: NDArray[np.bool_] | None = None) -> pl.DataFrame:
+def behaviour(values: Array, names: Sequence[str], whole: Mask | None = None) -> pl.DataFrame:
     """How metrics behave in one run of one host.
 
     Parameters
@@ -45,16 +43,9 @@ def behaviour(values: Array, names: Sequence[str], whole: NDArray[np.bool_] | No
     """
     known = np.isfinite(values)
     samples = known.sum(axis=0)
-    deviation = np.where(known, values, 0.0)
-    counted = (deviation == np.rint(deviation)).all(axis=0)
-    mean = np.zeros(len(names))
-    with np.errstate(all="ignore"):
-        # twice: the mean is rounded, and what is left of it is taken out again
-        for _ in range(2):
-            rest = deviation.sum(axis=0) / samples
-            mean += rest
-            deviation -= rest
-            deviation[~known] = 0.0
+    filled = np.where(known, values, 0.0)
+    counted = (filled == np.rint(filled)).all(axis=0)
+    mean, deviation = centred(values, known)
     neighbours = known[1:] & known[:-1]
     changes = (neighbours & (values[1:] != values[:-1])).sum(axis=0)
     repeating = np.zeros(len(names), dtype=bool)
@@ -77,7 +68,7 @@ def behaviour(values: Array, names: Sequence[str], whole: NDArray[np.bool_] | No
     )
 
 
-def periodic(deviation: Array) -> NDArray[np.bool_]:
+def periodic(deviation: Array) -> Mask:
     """Which signals repeat themselves strictly, at least four times, and are not merely smooth.
 
     A signal is strictly periodic if, shifted by some number of samples, it is the same within 1 % of its power, and
@@ -97,7 +88,7 @@ def periodic(deviation: Array) -> NDArray[np.bool_]:
     length = fft.next_fast_len(samples + shifts, real=True)
     width = max(1, _CHUNK // length)
     for start in range(0, signals, width):
-        # single precision tells a hundredth of the power from nothing, in half the time
+        # single precision resolves a hundredth of the power, in half the time
         x = np.ascontiguousarray(deviation[:, start : start + width].T)
         with np.errstate(all="ignore"):
             x = x / np.sqrt((x * x).sum(axis=1, keepdims=True))

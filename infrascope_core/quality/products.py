@@ -40,7 +40,7 @@ def _pruning_curve(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Da
 
 
 def _telemetry(folder: DataFolder, runs: pl.DataFrame, tick: Tick) -> catalogue.ReadTelemetry:
-    """Reads telemetry by run key, and tells how many of the runs that are looked at were read."""
+    """Reads telemetry by run key, and reports how many of the runs that are looked at were read."""
     total = catalogue.sampled_runs(runs, folder.settings.selection).height
     done = 0
 

@@ -1,6 +1,6 @@
 """Reanalysis of raw telemetry (Reveal, section 3.1 and appendix B): cumulative counters as rates, and derived metrics.
 
-What belongs here: arithmetic on the samples of one run, and the reading of `recipes/derived.yaml`. Which metrics are
+What belongs here: arithmetic on the samples of one run, and the reading of `derived.yaml`. Which metrics are
 cumulative is decided over many runs (`sql/catalog.sql`).
 """
 
@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import yaml
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from infrascope_core.numeric import Array
 from infrascope_core.run_files.columns import catalogue_name, unit
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names, split_hosts
 from infrascope_core.store.lake import fingerprint
@@ -31,11 +31,9 @@ DERIVED = "Derived"
 _DIFFERENCED = re.compile(r"^[^:]*_diff:")
 _MODULI = (2.0**32, 2.0**64)
 
-Array = NDArray[np.float64]
-
 
 class Formula(BaseModel):
-    """A derived metric: `scale * (sum of plus - sum of minus) / sum of over`, as `recipes/derived.yaml` explains."""
+    """A derived metric: `scale * (sum of plus - sum of minus) / sum of over`, as `derived.yaml` explains."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -75,7 +73,7 @@ def _data() -> _Reanalysis:
 
 
 def formulas() -> tuple[Formula, ...]:
-    """The derived metrics of `recipes/derived.yaml`."""
+    """The derived metrics of `derived.yaml`."""
     return _data().formulas
 
 
@@ -175,7 +173,7 @@ def reanalyse(telemetry: pl.DataFrame, plan: Plan, derived: Sequence[Derivation]
     -------
     pl.DataFrame
         The same rows and metrics under the same names, those of the plan per second; then the derived metrics
-        (`Derived:...`). What cannot be said is null: a rate at a run's first sample or at a reset, a ratio whose
+        (`Derived:...`). What is not known is null: a rate at a run's first sample or at a reset, a ratio whose
         denominator is 0, a derived metric where a part is missing.
     """
     hosts = split_hosts(telemetry)

@@ -1,7 +1,7 @@
 """Metric selection (Reveal, section 4.1): which of several correlated metrics stands for the others.
 
 What belongs here: Pearson matrices, the choice of representatives, and what the choice costs at other thresholds
-(figure 4). docs/adr/0017 says why clusters are made this way.
+(figure 4). docs/adr/0017 explains why clusters are made this way.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from importlib import resources
 import numpy as np
 import polars as pl
 import yaml
-from numpy.typing import NDArray
 
-from infrascope_core.numeric import one_thread
+from infrascope_core.numeric import Array, Ints, Mask, centred, one_thread
 from infrascope_core.quality.settings import PruningCurveSettings
 from infrascope_core.store.lake import fingerprint
 
@@ -30,9 +29,6 @@ _LEAST_SAMPLES = 3
 """Two samples always lie on a line."""
 _DIGITS = 9
 """Digits to which correlations are kept: choices must not hang on the rounding of a sum."""
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 def pearson(values: Array) -> Array:
@@ -65,17 +61,12 @@ def pearson(values: Array) -> Array:
     return r
 
 
-def _standardised(values: Array, known: NDArray[np.bool_]) -> Array:
+def _standardised(values: Array, known: Mask) -> Array:
     """Deviations from a metric's mean in its standard deviations; 0 where missing or constant."""
-    count = known.sum(axis=0)
-    x = np.where(known, values, 0.0)
-    # twice: the mean is rounded, and what is left of it is taken out again
-    for _ in range(2):
-        x -= x.sum(axis=0) / count
-        x[~known] = 0.0
+    _, x = centred(values, known)
     # a first rough scale keeps the squares of what is huge or tiny in range
     x /= np.maximum(x.max(axis=0, initial=0.0), -x.min(axis=0, initial=0.0))
-    x /= np.sqrt(np.einsum("ij,ij->j", x, x) / count)
+    x /= np.sqrt(np.einsum("ij,ij->j", x, x) / known.sum(axis=0))
     x[~np.isfinite(x)] = 0.0
     return x
 
@@ -129,12 +120,12 @@ def _priorities() -> tuple[re.Pattern[str], ...]:
 
 @lru_cache(maxsize=65_536)
 def priority(metric: str) -> int:
-    """Rank of a metric in the fixed priority table (`recipes/priorities.yaml`); small goes first."""
+    """Rank of a metric in the fixed priority table (`priorities.yaml`); small goes first."""
     patterns = _priorities()
     return next((rank for rank, pattern in enumerate(patterns) if pattern.search(metric)), len(patterns))
 
 
-def ranking(correlations: Correlations, priorities: Sequence[int] | None = None) -> Indices:
+def ranking(correlations: Correlations, priorities: Sequence[int] | None = None) -> Ints:
     """Order in which metrics become representatives.
 
     By the priority table, then by falling variance of their correlations with the others (the paper's tie-breaking),
@@ -159,7 +150,7 @@ def ranking(correlations: Correlations, priorities: Sequence[int] | None = None)
     return np.lexsort((np.arange(len(names)), -variance, np.asarray(ranks, dtype=int)))
 
 
-def representatives(r: Array, order: Indices, max_correlation: float) -> Indices:
+def representatives(r: Array, order: Ints, max_correlation: float) -> Ints:
     """For every metric, the one that stands for it; itself if it is kept.
 
     Greedy, in the order given: the first metric that nobody stands for is kept, and stands for all those left whose

@@ -1,4 +1,4 @@
-"""What the catalogue says of a platform's metrics: which are trusted, and how each is watched window by window."""
+"""Trust in metrics, by the catalogue of their platform: which are used, and how each is watched window by window."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FeaturePlan:
 
 
 def feature_plan(catalog: pl.DataFrame, platform: str, names: str, select: bool) -> FeaturePlan:
-    """What the catalogue says of a platform's window features.
+    """How a platform's metrics are watched, by the catalogue.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def excluded_metrics(catalog: pl.DataFrame, platform: str) -> frozenset[str]:
 
 
 def plan_of_platform(folder: DataFolder, platform: str) -> FeaturePlan:
-    """What the folder's catalogue says of a platform's window features."""
+    """How a platform's metrics are watched, by the folder's catalogue."""
     names, select = recipe_of(folder).names, folder.settings.selection.enabled
     version = folder.lake.version(METRIC_CATALOG)
     return folder.once(

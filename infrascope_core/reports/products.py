@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.anomalies.baselines import ANY, Identity
-from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, windows_of_own_past
+from infrascope_core.anomalies.baseline import ANY, Identity
+from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, windows_of_past
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
@@ -99,7 +99,7 @@ def _own_past(folder: DataFolder, key: str, scores: pl.DataFrame) -> ComparedWit
     version = scores["baseline_version"].drop_nulls().first()
     if version is None:
         return None
-    run, windows = run_file(folder, key), windows_of_own_past(folder, key)
+    run, windows = run_file(folder, key), windows_of_past(folder, key)
     of = Identity(*(str(run[name]) for name in WORKLOAD_KEY), "past", windows, 1, str(version))
     return ComparedWith(f"{windows} windows of {of}", own=True, alone=True, hosts=frozenset([str(run["host"])]))
 

@@ -1,4 +1,4 @@
-"""Which runs a study looks at."""
+"""Which runs of a workload a study looks at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 
-def chosen(runs: pl.DataFrame, at_most: int, random_state: int) -> list[str]:
+def chosen_runs(runs: pl.DataFrame, at_most: int, random_state: int) -> list[str]:
     """At most so many run keys, a seeded choice."""
     keys = np.array(runs["run_key"].sort())
     if len(keys) > at_most:

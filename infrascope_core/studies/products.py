@@ -9,10 +9,10 @@ from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Product, Scope, Tick
-from infrascope_core.studies.cost import measure_latency
-from infrascope_core.studies.likeness import compare_runs
+from infrascope_core.studies.detector_latency import measure_latency
+from infrascope_core.studies.run_similarity import compare_runs
 from infrascope_core.studies.tables import DETECTOR_LATENCY, RUN_SIMILARITY, WINDOW_AGREEMENT
-from infrascope_core.studies.window_lengths import compare_window_lengths
+from infrascope_core.studies.window_agreement import compare_window_lengths
 
 _STAGE = "studies"
 
@@ -54,6 +54,7 @@ PRODUCTS = (
         Scope.STUDIED,
         _detector_latency,
         inputs=(TELEMETRY, METRIC_CATALOG, BASELINES),
+        code_version="2",
         settings=("latency", "features", "detectors"),
         libraries=("numpy",),
     ),

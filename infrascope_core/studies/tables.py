@@ -43,7 +43,11 @@ DETECTOR_LATENCY = Table(
     ("platform", "stage", "batch"),
     (
         PLATFORM,
-        Column("stage", TEXT, "features, deviations (from the references), a detector's name, all_detectors, reasons"),
+        Column(
+            "stage",
+            TEXT,
+            "features, deviations (from the references), a detector's name, all_detectors (deviations, too), reasons",
+        ),
         Column("batch", INT, "windows scored at once"),
         Column("metrics", INT, "metrics of the window"),
         Column("seconds", REAL, "median seconds per window"),

@@ -1,4 +1,8 @@
-"""The detectors, one file each, in the order in which tables name them: Reveal's three (section 4.3), and peaks."""
+"""The detectors, one file each, in the order in which tables name them: Reveal's three (section 4.3), and our own.
+
+A new detector is a new file and its line in `DETECTORS`: the column of its scores, its place in model files, flags,
+alarms, reasons and studies follow from its class.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,41 @@ from collections.abc import Sequence
 from infrascope_core.anomalies.detectors.base import Detector
 from infrascope_core.anomalies.detectors.isolation_forest import IsolationForest
 from infrascope_core.anomalies.detectors.mahalanobis import Mahalanobis
-from infrascope_core.anomalies.detectors.peaks import MetricPeaks
+from infrascope_core.anomalies.detectors.sustained_deviation import SustainedDeviation
 from infrascope_core.anomalies.detectors.zscore import ZScore
 from infrascope_core.anomalies.settings import DetectorSettings
 
 __all__ = [
     "DETECTORS",
-    "JUDGED_TOGETHER",
     "Detector",
     "IsolationForest",
     "Mahalanobis",
-    "MetricPeaks",
+    "SustainedDeviation",
     "ZScore",
+    "calibration_groups",
     "unfitted",
 ]
 
-DETECTORS: dict[str, type[Detector]] = {d.name: d for d in (ZScore, Mahalanobis, IsolationForest, MetricPeaks)}
+DETECTORS: dict[str, type[Detector]] = {
+    detector.name: detector
+    for detector in (
+        ZScore,
+        Mahalanobis,
+        IsolationForest,
+        SustainedDeviation,
+    )
+}
 """Detector classes by name."""
-JUDGED_TOGETHER = (("zscore", "mahalanobis", "isolation_forest"), ("peaks",))
-"""What looks at all features at once is combined; what looks at few has a voice of its own."""
 
 
 def unfitted(settings: DetectorSettings, metrics: Sequence[str]) -> list[Detector]:
     """One new detector of each kind, for features of these metrics."""
-    return [
-        ZScore(),
-        Mahalanobis(variance=settings.pca_variance),
-        IsolationForest(trees=settings.trees, random_state=settings.random_state),
-        MetricPeaks(metrics, settings.peak_metrics),
-    ]
+    return [detector.of(settings, metrics) for detector in DETECTORS.values()]
+
+
+def calibration_groups(detectors: Sequence[Detector]) -> list[list[int]]:
+    """Places of the detectors that are calibrated together, group by group in the order of their first members."""
+    groups: dict[str, list[int]] = {}
+    for place, detector in enumerate(detectors):
+        groups.setdefault(detector.group, []).append(place)
+    return list(groups.values())

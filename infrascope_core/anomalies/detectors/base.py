@@ -1,4 +1,4 @@
-"""What a detector is: it learns deviations, scores new ones, and splits scores among features.
+"""What a detector is: it learns residuals, scores new ones, and splits scores among features.
 
 What belongs here: the contract, and how missing features are dealt with; the methods are in one file each.
 """
@@ -6,38 +6,54 @@ What belongs here: the contract, and how missing features are dealt with; the me
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from infrascope_core.anomalies.residuals import Kind
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.numeric import Array, Arrays, Mask
 
 _ROWS = 1024
 """Windows scored at once, so that memory does not grow with their number."""
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Group = Literal["all features", "single metrics"]
+"""Detectors of one group are calibrated together, and each group raises alarms of its own: what looks at all features
+at once would drown what looks at few."""
 
 
 class Detector(ABC):
     """Scores windows by how their features deviate from what is expected.
 
-    Matrices are windows x features; each value is a deviation in units of the feature's scale, 0 is no deviation.
+    Matrices are windows x features; each value is a residual in units of the feature's scale, 0 is no deviation.
     NaN is a feature that is missing from the window. It is left out where a method can leave it out (the
-    Z-score's mean), and is no deviation where a method needs a number (the projection, the forest). That says
-    something about the deviation, never about the metric, and it earns no contribution. A window without any
-    feature has the score NaN.
+    Z-score's mean), and is no deviation where a method needs a number (the projection, the forest). It gets no
+    contribution. A window without any feature has the score NaN.
 
-    A subclass implements `_fit`, `_score`, `_explain` and the two state methods; the public ones deal with missing
-    features.
+    A subclass implements `of`, `_fit`, `_score`, `_explain` and the two state methods; the public ones deal with
+    missing features. It is listed in `detectors/__init__.py`, and has a column of its name in `anomaly_scores`.
     """
 
     name: ClassVar[str]
-    sees: ClassVar[Literal["now", "lasting"]] = "now"
-    """Whether it is given deviations of single windows, or their moving averages."""
+    """Column of `anomaly_scores`, and the name in `flagged_by`."""
+    label: ClassVar[str]
+    """Short form, for lists of methods."""
+    about: ClassVar[str]
+    """What its score is, in a few words: the meaning of its column."""
+    sees: ClassVar[Kind] = "instant"
+    """Which residuals it is given."""
+    group: ClassVar[Group] = "all features"
+    needs_ranges: ClassVar[bool] = False
+    """Whether it depends on how far metrics differ from run to run (`Baseline.has_ranges`)."""
     folds: ClassVar[int] = 3
     """Parts of a baseline's windows, each to be scored by one that was fitted on the others; more are dearer, and
     nearer to what all windows would give."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
+        """A new one, not fitted yet, for features of these metrics; the features of a metric lie together."""
 
     def fit(self, z: Array) -> Self:
         """Learn from windows x features; deterministic, whatever the number of threads."""
@@ -62,21 +78,27 @@ class Detector(ABC):
         Returns
         -------
         ndarray, windows x features
-            Rows sum to the score; missing features have 0. A negative contribution is a feature that speaks for a
-            normal window. A row is 0 throughout where nothing is known, and where nothing speaks for an abnormal one:
-            no metric deviates (peaks), no split shortens the path (forest).
+            Rows sum to the score; missing features have 0. A negative contribution is a feature that argues for a
+            normal window. A row is 0 throughout where nothing is known, and where nothing argues for an abnormal one:
+            no metric deviates (sustained deviation), no split shortens the path (forest).
         """
         known = ~np.isnan(z)
         return np.where(known, self._explain(np.where(known, z, 0.0), known), 0.0)
 
     @abstractmethod
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    def state(self) -> Arrays:
         """Return everything that was learnt, as plain arrays."""
 
     @classmethod
     @abstractmethod
-    def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> Detector:
-        """Make a fitted detector of what `state` returned."""
+    def from_state(cls, state: Arrays, features: int) -> Self:
+        """Make a fitted detector of what `state` returned.
+
+        Raises
+        ------
+        KeyError, ValueError
+            An array is missing, or they do not fit each other or the number of features.
+        """
 
     @abstractmethod
     def _fit(self, z: Array) -> None: ...

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from infrascope_core.anomalies.detectors.base import Array, Detector, Mask, damped
-from infrascope_core.numeric import one_thread
+from infrascope_core.anomalies.detectors.base import Detector, damped
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.numeric import Array, Arrays, Mask, one_thread, principal_axes, stored_array
 
 
 class Mahalanobis(Detector):
@@ -28,42 +28,43 @@ class Mahalanobis(Detector):
     """
 
     name: ClassVar[str] = "mahalanobis"
+    label: ClassVar[str] = "MAHA"
+    about: ClassVar[str] = "Mahalanobis distance in the PCA subspace"
 
     def __init__(self, variance: float = 0.95) -> None:
         self.variance = variance
         self.centre: Array = np.zeros(0)
         self.projection: Array = np.zeros((0, 0))
 
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    @classmethod
+    def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
+        """One that keeps `pca_variance` of the variance."""
+        return cls(settings.pca_variance)
+
+    def state(self) -> Arrays:
         """Centre (features) and whitening projection (features x components)."""
         return {"centre": self.centre, "projection": self.projection}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> Mahalanobis:
+    def from_state(cls, state: Arrays, features: int) -> Self:
         """Make one from its centre and projection; ValueError if they do not fit together."""
         fitted = cls()
-        fitted.centre = np.asarray(state["centre"], dtype=np.float64)
-        fitted.projection = np.asarray(state["projection"], dtype=np.float64)
-        if fitted.projection.ndim != 2 or fitted.centre.shape != fitted.projection.shape[:1]:
-            raise ValueError("the centre and the projection do not fit together")
+        fitted.centre = stored_array(state, "centre", np.float64, (features,))
+        fitted.projection = stored_array(state, "projection", np.float64, (features, None))
         return fitted
 
     def _fit(self, z: Array) -> None:
         z = damped(z)
-        windows, features = z.shape
         self.centre = z.mean(axis=0)
         z -= self.centre
-        wide = features > windows
-        with one_thread():
-            # Both products have the same eigenvalues that are not 0; the smaller one is the quicker to solve.
-            values, vectors = np.linalg.eigh(z @ z.T if wide else z.T @ z)
-            values, vectors = values[::-1], vectors[:, ::-1]
+
+        def kept(values: Array) -> int:
             values = np.where(values > max(values[0], 0.0) * max(z.shape) * np.finfo(float).eps, values, 0.0)
             enough = self.variance * values.sum() * (1 - 1e-12)
-            kept = min(int(np.searchsorted(np.cumsum(values), enough)) + 1, int(np.count_nonzero(values)))
-            values, vectors = values[:kept], vectors[:, :kept]
-            components = z.T @ vectors / np.sqrt(values) if wide else vectors
-        self.projection = np.ascontiguousarray(components * np.sqrt((windows - 1) / values))
+            return min(int(np.searchsorted(np.cumsum(values), enough)) + 1, int(np.count_nonzero(values)))
+
+        values, axes = principal_axes(z, kept)
+        self.projection = np.ascontiguousarray(axes * np.sqrt((len(z) - 1) / values))
 
     def _score(self, z: Array, known: Mask) -> Array:
         with one_thread():

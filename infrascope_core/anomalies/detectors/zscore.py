@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from infrascope_core.anomalies.detectors.base import Array, Detector, Mask
+from infrascope_core.anomalies.detectors.base import Detector
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.numeric import Array, Arrays, Mask
 
 
 class ZScore(Detector):
     """Score is the mean of |z| over the features the window has; each contributes |z| / their number, exactly."""
 
     name: ClassVar[str] = "zscore"
+    label: ClassVar[str] = "Z"
+    about: ClassVar[str] = "mean |z| over features"
 
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    @classmethod
+    def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
+        """One; it has no settings."""
+        return cls()
+
+    def state(self) -> Arrays:
         """Nothing: the standardisation is the model."""
         return {}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> ZScore:
+    def from_state(cls, state: Arrays, features: int) -> Self:
         """Make one; there is no state."""
         return cls()
 

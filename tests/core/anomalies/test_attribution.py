@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from infrascope_core.anomalies.attribution import Metrics, evidence, reasons
-from infrascope_core.anomalies.baselines import Baseline, fit_baseline, score
+from infrascope_core.anomalies.baseline import Baseline
+from infrascope_core.anomalies.fitting import fit_baseline
+from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, FEATURES, WINDOW_FEATURES
 
@@ -21,10 +23,6 @@ SETTINGS = DetectorSettings(trees=20, reasons_per_window=4)
 START = dt.datetime(2025, 5, 7)
 CPU, CORES, DIRTY, LINK = "CPU:load", ("CPU:Core0[%]", "CPU:Core1[%]"), "Memory:Dirty[kB]", "Network:link.width[count]"
 METRICS = (CPU, *CORES, DIRTY, LINK)
-
-
-def subsystem(metric: str) -> str:
-    return metric.split(":", maxsplit=1)[0]
 
 
 def features(run: str, windows: int = 60, seed: int = 0) -> pl.DataFrame:
@@ -62,7 +60,8 @@ def planted(table: pl.DataFrame, first: int, last: int, metric: str, **values: f
 
 
 def found(baseline: Baseline, new: pl.DataFrame, settings: DetectorSettings = SETTINGS) -> pl.DataFrame:
-    return reasons(baseline, new, score(baseline, new), subsystem, settings)
+    residuals = baseline.judge(new)
+    return reasons(baseline, residuals, score(baseline, residuals), settings)
 
 
 NAMES = (
@@ -78,7 +77,7 @@ NAMES = (
 class TestShares:
     """Two cores are one family; the CPU has two families, memory has one."""
 
-    metrics = Metrics.of(NAMES, subsystem)
+    metrics = Metrics.of(NAMES)
     evidence = np.array([[1.0, 2.0, 5.0, 1.0, 3.0, 1.0], [2.0, 2.0, 0.0, 0.0, 0.0, 0.0]])
 
     def test_a_familys_share_is_that_of_the_metric_which_leads_it(self):
@@ -98,7 +97,8 @@ class TestShares:
         assert self.metrics.leading_feature(self.evidence, rows, of).tolist() == [1, 2, 4, 0]
 
     def test_metrics_of_one_name_in_two_subsystems_are_two_families(self):
-        metrics = Metrics.of((("a1", "mean"), ("a2", "mean")), {"a1": "CPU", "a2": "GPU"}.__getitem__)
+        metrics = Metrics.of((("Derived:L3StallRatio[%]", "mean"), ("Derived:L2StallRatio[%]", "mean")))
+        assert sorted(metrics.subsystem) == ["CPU", "Other"]
         share, _ = metrics.by_family(np.array([[1.0, 3.0]]))
         assert share.tolist() == [[0.25, 0.75]]
 
@@ -117,40 +117,40 @@ class TestEvidence:
     def test_where_metrics_are_out_of_their_range_it_is_by_how_much(self, baseline):
         new = planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0)
         new = planted(new, 25, 39, LINK, maximum=8.0)
-        judged = baseline.judge(new)
-        peaks = baseline.detectors[-1]
-        ratio = peaks.ratios(judged.lasting, np.ones(judged.lasting.shape, dtype=bool))
+        residuals = baseline.judge(new)
+        sustained = baseline.detectors[-1]
+        ratio = sustained.ratios(residuals.smoothed, np.ones(residuals.smoothed.shape, dtype=bool))
         out = (ratio > 1).any(axis=1)
         assert out[30:40].all()
-        by_metric = np.add.reduceat(evidence(baseline, judged), peaks.starts, axis=1)[out]
+        by_metric = np.add.reduceat(evidence(baseline, residuals), sustained.starts, axis=1)[out]
         # but never by more than five ranges: one that never moved is soon far out
         assert ratio.max() > 6
         np.testing.assert_allclose(by_metric, np.clip(ratio - 1, 0, 5)[out], atol=1e-12)
 
     def test_elsewhere_what_the_other_detectors_argue_weighted_by_how_far_they_depart(self):
-        one = fitted(1)  # does not know how far its metrics may range
-        judged = one.judge(planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0))
-        argued = evidence(one, judged)
-        weights = one.departures(one.scores(judged))[:, :3]
+        one = fitted(1)  # which does not hold how far its metrics may range
+        residuals = one.judge(planted(features("new", seed=9), 20, 39, DIRTY, mean=500.0, median=500.0))
+        argued = evidence(one, residuals)
+        weights = one.departures(one.scores(residuals))[:, :3]
         assert (argued >= 0).all()
         departs = weights.any(axis=1)
         assert departs[20:40].all()
         np.testing.assert_allclose(argued.sum(axis=1)[departs], weights.sum(axis=1)[departs], rtol=1e-9)
-        together, of_peaks = one.calibrations
+        together, of_metrics = one.calibrations
         zscore_alone = replace(together, middle=together.middle + np.array([0, 99, 99]))
-        argued = evidence(replace(one, calibrations=(zscore_alone, of_peaks)), judged)[30]
-        z = np.abs(judged.now[30])
+        argued = evidence(replace(one, calibrations=(zscore_alone, of_metrics)), residuals)[30]
+        z = np.abs(residuals.instant[30])
         np.testing.assert_allclose(argued / argued.sum(), np.nan_to_num(z) / np.nansum(z))
 
-    def test_and_where_none_departs_what_peaks_contribute(self, baseline):
-        judged = baseline.judge(features("new", seed=9))
-        together, of_peaks = baseline.calibrations
-        calm = replace(baseline, calibrations=(replace(together, middle=together.middle + 99), of_peaks))
-        peaks = baseline.detectors[-1]
-        assert peaks.ratios(judged.lasting, np.ones(judged.lasting.shape, dtype=bool))[5].max() < 1
-        at = judged.rows(np.array([5]))
+    def test_and_where_none_departs_what_sustained_deviation_contributes(self, baseline):
+        residuals = baseline.judge(features("new", seed=9))
+        together, of_metrics = baseline.calibrations
+        calm = replace(baseline, calibrations=(replace(together, middle=together.middle + 99), of_metrics))
+        sustained = baseline.detectors[-1]
+        assert sustained.ratios(residuals.smoothed, np.ones(residuals.smoothed.shape, dtype=bool))[5].max() < 1
+        at = residuals.rows(np.array([5]))
         share = evidence(calm, at) / evidence(calm, at).sum()
-        own = peaks.explain(np.where(np.isnan(at.now), 0.0, at.lasting))
+        own = sustained.explain(np.where(np.isnan(at.instant), 0.0, at.smoothed))
         np.testing.assert_allclose(share, own / own.sum())
 
 
@@ -159,8 +159,8 @@ def case(baseline):
     """A run whose windows 20 to 39 have a mean load of 98.1 and, less so, a low minimum of dirty pages."""
     new = planted(features("new", seed=9), 20, 39, CPU, mean=98.1)
     new = planted(new, 20, 39, DIRTY, minimum=30.0)
-    scores = score(baseline, new)
-    return new, scores, reasons(baseline, new, scores, subsystem, SETTINGS)
+    scores = score(baseline, baseline.judge(new))
+    return new, scores, reasons(baseline, baseline.judge(new), scores, SETTINGS)
 
 
 class TestReasons:
@@ -173,11 +173,11 @@ class TestReasons:
         )
         assert set(range(25, 40)) <= set(given["window"])
         alarm = scores.with_columns(anomalous=pl.col("window") == 3, agreement=0)
-        assert reasons(baseline, new, alarm, subsystem, SETTINGS)["window"].unique().to_list() == [3]
+        assert reasons(baseline, baseline.judge(new), alarm, SETTINGS)["window"].unique().to_list() == [3]
         flag = scores.with_columns(anomalous=False, agreement=(pl.col("window") == 4).cast(pl.Int64))
-        assert reasons(baseline, new, flag, subsystem, SETTINGS)["window"].unique().to_list() == [4]
+        assert reasons(baseline, baseline.judge(new), flag, SETTINGS)["window"].unique().to_list() == [4]
         calm = scores.with_columns(anomalous=False, agreement=0)
-        assert reasons(baseline, new, calm, subsystem, SETTINGS).equals(ANOMALY_REASONS.empty())
+        assert reasons(baseline, baseline.judge(new), calm, SETTINGS).equals(ANOMALY_REASONS.empty())
 
     def test_they_are_ranked_one_a_family_and_no_more_than_asked_for(self, case, baseline):
         new, scores, given = case
@@ -190,14 +190,13 @@ class TestReasons:
             assert of["detectors"][0].to_list() == scores.filter(window=window)["flagged_by"][0].to_list()
             shares = of.unique("subsystem")["subsystem_share"]
             assert shares.sum() == pytest.approx(1)
-        two = reasons(baseline, new, scores, subsystem, DetectorSettings(trees=20, reasons_per_window=2))
+        two = reasons(baseline, baseline.judge(new), scores, DetectorSettings(trees=20, reasons_per_window=2))
         assert two.equals(given.filter(pl.col("rank") <= 2))
 
     def test_the_order_of_rows_does_not_matter(self, case, baseline):
         new, scores, given = case
-        shuffled = reasons(
-            baseline, new.sample(fraction=1, shuffle=True, seed=1), scores.reverse(), subsystem, SETTINGS
-        )
+        rows = new.sample(fraction=1, shuffle=True, seed=1)
+        shuffled = reasons(baseline, baseline.judge(rows), scores.reverse(), SETTINGS)
         assert shuffled.equals(given)
 
     def test_the_planted_features_are_named_in_a_sentence(self, case, baseline):
@@ -205,8 +204,8 @@ class TestReasons:
         first, second = given.filter(window=35).head(2).to_dicts()
         assert (first["subsystem"], first["metric"], first["feature"]) == ("CPU", CPU, "mean")
         assert (second["subsystem"], second["metric"], second["feature"]) == ("Memory", DIRTY, "minimum")
-        judged, place = baseline.judge(new), baseline.names.index((CPU, "mean"))
-        usual, scales = judged.expected[35, place], judged.now[35, place]
+        residuals, place = baseline.judge(new), baseline.names.index((CPU, "mean"))
+        usual, scales = residuals.expected[35, place], residuals.instant[35, place]
         assert (first["value"], first["expected"]) == (98.1, usual)
         assert scales == pytest.approx((98.1 - usual) / baseline.moments.scale[place])
         assert first["claim"] == (
@@ -248,7 +247,7 @@ class TestReasons:
         assert (first["metric"], first["feature"], first["value"]) == (DIRTY, "still", 1)
         assert first["claim"].endswith("where it was 0 throughout (4 runs of train MLP): the signal does not move.")
 
-    def test_what_lasts_of_a_feature_that_is_gone_is_not_the_reason(self, baseline):
+    def test_the_average_of_a_feature_that_is_gone_is_not_the_reason(self, baseline):
         new = planted(features("new", seed=9), 20, 29, DIRTY, mean=500.0, median=400.0)
         gone = planted(new, 30, 59, DIRTY, mean=None)
         at = found(baseline, gone).filter(window=31)
@@ -259,6 +258,6 @@ class TestReasons:
 
 
 def test_every_feature_has_words_for_both_directions():
-    words = yaml.safe_load((files("infrascope_core") / "recipes" / "claims.yaml").read_text())
+    words = yaml.safe_load((files("infrascope_core.anomalies") / "claims.yaml").read_text())
     assert set(words["features"]) == {*FEATURES, "missing", "still"}
     assert all(set(w) == {"noun", "above", "below"} for w in words["features"].values())

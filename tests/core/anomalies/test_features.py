@@ -350,5 +350,5 @@ def test_the_size_of_the_chunks_leaves_no_trace(monkeypatch):
     classes = {"m03": "event_counter", "m07": "event_counter"}
     at_once = window_features(frame, FeatureSettings(), classes=classes)
     for values in (1, 30 * 18 * 5):
-        monkeypatch.setattr("infrascope_core.features._CHUNK_VALUES", values)
+        monkeypatch.setattr("infrascope_core.anomalies.features._CHUNK_VALUES", values)
         assert window_features(frame, FeatureSettings(), classes=classes).equals(at_once)

@@ -173,7 +173,7 @@ def test_windows_are_kept_in_half_precision():
 )
 def test_arrays_that_do_not_fit_are_refused(forged):
     references, *_ = library({"r1": [[1, 2, 3], [4, 5, 6]], "r2": [[0, 1, 0]]})
-    with pytest.raises(ValueError, match=r"do not fit|NaN|decode"):
+    with pytest.raises(ValueError, match=r"not fit|decode"):
         References.from_arrays(references.arrays() | forged, 3)
     with pytest.raises(KeyError):
         References.from_arrays({k: v for k, v in references.arrays().items() if k not in forged}, 3)

@@ -65,7 +65,7 @@ def test_settings_of_a_set_change_what_they_name_and_nothing_else():
 def test_a_set_that_cannot_be_judged_is_told_of(tmp_path):
     (tmp_path / "train_MLPforTask_Digits_2026-11-01T10-00-00_h1.txt").write_text("")
     with pytest.raises(InfraScopeError, match=r"a: no run can be judged; .* has no labels; expected train_MLP"):
-        evaluate([DataSet(name="a", paths=(tmp_path,))], tmp_path / "data", Settings(), lambda *_: None)
+        evaluate([DataSet(name="a", paths=(tmp_path,))], tmp_path / "data", Settings())
 
 
 def test_a_folder_that_does_not_exist_is_told_of(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.evaluation import judgement
 from infrascope_core.evaluation.data_set import DataSet, evaluate
 from infrascope_core.evaluation.judged_run import ANY_FAULT
 from infrascope_core.evaluation.judgement import METHODS, compare, judge
@@ -41,8 +42,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.runs = path / "runs"
         self.runs.mkdir(parents=True)
-        self.pipeline = DataFolder(path / "data", SETTINGS, (self.runs,))
-        self.lake = self.pipeline.lake
+        self.folder = DataFolder(path / "data", SETTINGS, (self.runs,))
+        self.lake = self.folder.lake
 
     def add(self, minute: int, faults: list[tuple], version: str = "fitted", platform: str = "cpu") -> str:
         key = f"train_MLPforTask_Digits_2026-11-01T10-{minute:02d}-00_h1"
@@ -98,7 +99,7 @@ class Folder:
         self.lake.write(pl.DataFrame(rows, schema=ANOMALY_EPISODES.schema), ANOMALY_EPISODES, key)
 
     def compared(self, trusted: frozenset[str] = frozenset({"fitted"})):
-        return compare("hand", split_healthy(find_labelled([self.runs])[0]), self.pipeline, trusted)
+        return compare("hand", split_healthy(find_labelled([self.runs])[0]), self.folder, trusted)
 
 
 @pytest.fixture
@@ -220,17 +221,19 @@ def test_labels_that_cannot_be_true_leave_the_run_out(folder):
     assert said == "the culprit 'nosuch' is no metric of the run (1 of its culprits are unknown)"
 
 
-def test_the_folder_is_filled_with_the_references_first(tmp_path):
+def test_the_folder_is_filled_with_the_references_first(tmp_path, monkeypatch):
     folder = Folder(tmp_path)
     healthy, faulty = folder.add(1, []), folder.add(2, [LEAK])
     seen = []
 
-    def materialize(folder, refit, on_product):
+    def refresh(folder, refit, on_progress):
         assert not refit
         seen.append([path.name.removesuffix(".txt") for path in folder.sources])
 
+    monkeypatch.setattr(judgement, "refresh", refresh)
+
     split = split_healthy(find_labelled([folder.runs])[0])
-    judge("hand", split, tmp_path / "new", SETTINGS, materialize)
+    judge("hand", split, tmp_path / "new", SETTINGS)
     assert seen == [[healthy], [healthy, faulty]]
 
 
@@ -240,7 +243,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path):
     folder.add(2, [LEAK])
     split = split_healthy(find_labelled([folder.runs])[0])
     with pytest.raises(InfraScopeError, match="an evaluation starts in an empty folder"):
-        judge("hand", split, tmp_path, SETTINGS, lambda *_: None)
+        judge("hand", split, tmp_path, SETTINGS)
 
 
 def test_runs_without_a_healthy_one_cannot_be_judged(tmp_path):
@@ -248,7 +251,7 @@ def test_runs_without_a_healthy_one_cannot_be_judged(tmp_path):
     folder.add(2, [LEAK])
     split = split_healthy(find_labelled([folder.runs])[0])
     with pytest.raises(InfraScopeError, match="hand: no run can be judged; it takes a run, and a healthy run"):
-        judge("hand", split, tmp_path / "new", SETTINGS, lambda *_: None)
+        judge("hand", split, tmp_path / "new", SETTINGS)
 
 
 def test_rejected_runs_are_told_of_references_included(folder):
@@ -261,22 +264,23 @@ def test_rejected_runs_are_told_of_references_included(folder):
     assert [said for _, said in judged.problems] == ["is rejected: empty", "is rejected: empty"]
 
 
-def test_a_data_set_that_cannot_be_judged_is_told_of_beside_one_that_can(tmp_path):
+def test_a_data_set_that_cannot_be_judged_is_told_of_beside_one_that_can(tmp_path, monkeypatch):
     """The whole way, with products that were prepared instead of made."""
-    folder = Folder(tmp_path)
-    folder.add(1, [])
-    key = folder.add(2, [LEAK])
-    folder.score(key, {5: 2.0, 6: 3.0})
-    folder.episodes(key, (15, 21, 3.0, "Memory", [METRICS[1]]))
+    prepared = Folder(tmp_path)
+    prepared.add(1, [])
+    key = prepared.add(2, [LEAK])
+    prepared.score(key, {5: 2.0, 6: 3.0})
+    prepared.episodes(key, (15, 21, 3.0, "Memory", [METRICS[1]]))
     fitted = dict.fromkeys(BASELINES.schema.names()) | {"platform": "cpu", "version": "fitted"}
-    folder.lake.write(pl.DataFrame([fitted], schema=BASELINES.schema), BASELINES)
+    prepared.lake.write(pl.DataFrame([fitted], schema=BASELINES.schema), BASELINES)
     (tmp_path / "nothing").mkdir()
-    sets = [DataSet(name="good", paths=(folder.runs,)), DataSet(name="empty", paths=(tmp_path / "nothing",))]
+    sets = [DataSet(name="good", paths=(prepared.runs,)), DataSet(name="empty", paths=(tmp_path / "nothing",))]
 
-    def materialize(folder, refit, on_product):
-        shutil.copytree(folder.lake.root, folder.lake.root, dirs_exist_ok=True)
+    def refresh(folder, refit, on_progress):
+        shutil.copytree(prepared.lake.root, folder.lake.root, dirs_exist_ok=True)
 
-    result = evaluate(sets, tmp_path / "evaluation", SETTINGS, materialize)
+    monkeypatch.setattr(judgement, "refresh", refresh)
+    result = evaluate(sets, tmp_path / "evaluation", SETTINGS)
     assert list(result.judgements) == ["good"]
     assert result.unjudged["empty"].startswith("empty: no run can be judged")
     recall = result.figures.filter((pl.col("figure") == "event_recall") & pl.col("fault").is_null())

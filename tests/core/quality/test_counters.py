@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.quality.metrics import metric_catalog, quality_metrics
+from infrascope_core.quality.metrics import quality_metrics
 from infrascope_core.quality.reanalysis import level_units
 from infrascope_core.quality.settings import ReanalysisSettings
+from infrascope_core.quality.status import metric_status
 from infrascope_core.recipes import load_recipe
 
 START = datetime(2025, 5, 7)
@@ -51,7 +52,7 @@ def treatment(tmp_path):
             "interval_s": pl.Float64,
         }
         table = pl.DataFrame(rows, schema=schema, orient="row")
-        catalog = metric_catalog(files, table, recipe, ReanalysisSettings(**settings), level_units())
+        catalog = metric_status(files, table, recipe, ReanalysisSettings(**settings), level_units())
         return ", ".join(catalog["treatment"])
 
     return judge

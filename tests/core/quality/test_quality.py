@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrascope_core.quality.metrics import metric_catalog, quality_metrics
+from infrascope_core.quality.metrics import quality_metrics
+from infrascope_core.quality.status import metric_status
 from infrascope_core.quality.tables import METRIC_CATALOG, QUALITY_METRICS
 from infrascope_core.recipes import Recipe, load_recipe
 from infrascope_core.run_files.columns import column_name
@@ -216,7 +217,7 @@ def catalog(tmp_path):
             files.append(Path(tmp_path / f"{run}.parquet"))
             quality_metrics(stacked).write_parquet(files[-1])
             runs[run] = "gpu" if "gpu" in run else "cpu"
-        return metric_catalog(files, pl.DataFrame({"run_key": list(runs), "platform": list(runs.values())}), recipe)
+        return metric_status(files, pl.DataFrame({"run_key": list(runs), "platform": list(runs.values())}), recipe)
 
     return pool
 
@@ -243,7 +244,7 @@ def test_the_table_of_a_tiny_fleet(catalog):
 
 def test_nothing_to_pool():
     empty = pl.DataFrame(schema={"run_key": pl.String, "platform": pl.String})
-    assert metric_catalog([], empty, DEFAULT).equals(METRIC_CATALOG.empty())
+    assert metric_status([], empty, DEFAULT).equals(METRIC_CATALOG.empty())
 
 
 def test_once_is_enough_not_to_be_always(catalog):
@@ -271,7 +272,7 @@ def test_platforms_are_judged_apart_and_runs_that_were_not_asked_for_not_at_all(
         ("gpu", "a", "usable", 1),
     ]
     files = sorted(tmp_path.glob("*.parquet"))
-    only = metric_catalog(files, pl.DataFrame({"run_key": ["r1"], "platform": ["cpu"]}), DEFAULT)
+    only = metric_status(files, pl.DataFrame({"run_key": ["r1"], "platform": ["cpu"]}), DEFAULT)
     assert only["platform"].to_list() == ["cpu"]
 
 
@@ -362,5 +363,5 @@ def test_the_order_of_files_does_not_matter(catalog, tmp_path):
     runs = [f"r{i}" for i in range(6)]
     table = catalog(DEFAULT, *(telemetry(r, a=list(rng.normal(5, 1, 4)), b=list(rng.normal(0, 1, 4))) for r in runs))
     files = [tmp_path / f"{run}.parquet" for run in reversed(runs)]
-    reordered = metric_catalog(files, pl.DataFrame({"run_key": runs, "platform": ["cpu"] * 6}), DEFAULT)
+    reordered = metric_status(files, pl.DataFrame({"run_key": runs, "platform": ["cpu"] * 6}), DEFAULT)
     assert reordered.equals(table)

@@ -7,15 +7,13 @@ from datetime import datetime, timedelta
 import numpy as np
 import polars as pl
 import pytest
-from infrascope_core.models import fit_metric_catalog, fit_pruning_curve
-from infrascope_core.steps import is_current, make
 
 from infrascope_core.anomalies.features import EVENT_COUNTER_FEATURES
 from infrascope_core.anomalies.settings import FeatureSettings
-from infrascope_core.anomalies.tables import FEATURES
-from infrascope_core.pipeline import TABLES
+from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.quality.settings import PruningCurveSettings, SelectionSettings
-from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE, QUALITY_METRICS
 from infrascope_core.run_files.tables import RUN_FILES, TELEMETRY
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
@@ -26,6 +24,12 @@ SAMPLES = 60
 TICKS = RNG.integers(1, 90, (4, SAMPLES)).astype(float)
 LEVEL = RNG.normal(500, 50, (4, SAMPLES))
 ERRORS = (RNG.random((4, SAMPLES)) < 0.2).astype(float)
+
+
+def made(folder: DataFolder) -> pl.DataFrame:
+    """Window features of the first run."""
+    (features,) = GRAPH.make(folder, WINDOW_FEATURES, "run0")
+    return features
 
 
 def metrics(number: int) -> dict[str, np.ndarray]:
@@ -63,10 +67,10 @@ def folder(tmp_path):
             folder.lake.write(pl.concat(frames), TELEMETRY, key, made_from=key)
             row = {"run_key": key, "platform": "cpu", "phase": "train", "workload": "W", "started_at": started}
             row |= {"samples": SAMPLES, "interval_s": 1.0, "status": "accepted"}
-            run_file = dict.fromkeys(TABLES["run_files"].schema.names()) | row
-            folder.lake.write(pl.DataFrame([run_file], schema=TABLES["run_files"].schema), RUN_FILES, key)
-            make(folder, "quality_metrics", key)
-        fit_metric_catalog(folder)
+            run_file = dict.fromkeys(RUN_FILES.schema.names()) | row
+            folder.lake.write(pl.DataFrame([run_file], schema=RUN_FILES.schema), RUN_FILES, key)
+            GRAPH.make(folder, QUALITY_METRICS, key)
+        GRAPH.make_pooled(folder, METRIC_CATALOG)
         return folder
 
     return fill
@@ -79,7 +83,7 @@ RUNS = [[("h", 0)], [("h", 1)], [("h", 2)]]
 
 def test_rates_derived_metrics_and_levels_in_and_redundant_ones_out(folder):
     folder = folder(*RUNS, settings=SHORT)
-    found = make(folder, "window_features", "run0")
+    found = made(folder)
     assert found["metric"].unique().sort().to_list() == [
         "Derived:CPUUtilization[%]",
         "Memory:Cached[kB]",
@@ -103,13 +107,13 @@ def test_rates_derived_metrics_and_levels_in_and_redundant_ones_out(folder):
 
 def test_without_selection_redundant_metrics_are_watched_too(folder):
     folder = folder(*RUNS, settings=SHORT)
-    make(folder, "window_features", "run0")
+    made(folder)
     catalog = folder.lake.made_from(METRIC_CATALOG)
     both = DataFolder(folder.root, UNSELECTED)
-    fit_metric_catalog(both)
+    GRAPH.make_pooled(both, METRIC_CATALOG)
     assert folder.lake.made_from(METRIC_CATALOG) == catalog  # fitted on the same; only the use differs
-    assert not is_current(both, "window_features", "run0")
-    found = make(both, "window_features", "run0")
+    assert not GRAPH.is_current(both, WINDOW_FEATURES, "run0")
+    found = made(both)
     assert found["metric"].unique().sort().to_list() == [
         "Derived:CPUUtilization[%]",
         "Memory:Cached[kB]",
@@ -129,7 +133,7 @@ def test_two_hosts_in_one_file(folder, recipe):
     settings = UNSELECTED.model_copy(update={"recipe": recipe})
     runs = [[("h2", 0), ("h1", 1)], [("h2", 2), ("h1", 3)]]
     folder = folder(*runs, settings=settings)
-    found = make(folder, "window_features", "run0")
+    found = made(folder)
     assert found["host"].unique().sort().to_list() == ["h1", "h2"]
     for host, number in (("h1", 1), ("h2", 0)):
         user = found.filter((pl.col("host") == host) & (pl.col("metric") == "Procstat:user[count]")).sort("window")
@@ -143,24 +147,24 @@ def test_a_run_in_which_nothing_is_watched_has_no_features(folder):
     index = folder.lake.read(TELEMETRY, "run0").select("run_key", "host", "sample", "ts")
     copy = index.with_columns(pl.Series("Memory:Copy[kB]", LEVEL[0]))  # which another metric represents
     folder.lake.write(copy, TELEMETRY, "run0", made_from="copy")
-    assert make(folder, "window_features", "run0").equals(TABLES["window_features"].empty())
+    assert made(folder).equals(WINDOW_FEATURES.empty())
 
 
 def test_curves_are_drawn_once_and_anew_when_the_catalogue_changes(folder):
     folder = folder(*RUNS, settings=SHORT)
-    curve = fit_pruning_curve(folder)
+    curve = GRAPH.make_pooled(folder, PRUNING_CURVE)
     assert curve.height == 90
     folder.lake.drop(TELEMETRY, "run0")  # nobody looks at it again
-    assert fit_pruning_curve(folder).equals(curve)
+    assert GRAPH.make_pooled(folder, PRUNING_CURVE).equals(curve)
     fewer = SHORT.model_copy(update={"pruning_curve": PruningCurveSettings(thresholds=5)})
     folder.lake.write(folder.lake.read(TELEMETRY, "run1"), TELEMETRY, "run0", made_from="copy")
-    assert fit_pruning_curve(DataFolder(folder.root, fewer)).height == 5
+    assert GRAPH.make_pooled(DataFolder(folder.root, fewer), PRUNING_CURVE).height == 5
 
 
 def test_a_catalogue_is_kept_until_what_it_rests_on_changes(folder):
     folder = folder(*RUNS, settings=SHORT)
     fitted = folder.lake.read(METRIC_CATALOG)
     assert fitted.filter(pl.col("status") == "redundant").height == 3
-    assert fit_metric_catalog(folder).equals(fitted)
+    assert GRAPH.make_pooled(folder, METRIC_CATALOG).equals(fitted)
     strict = DataFolder(folder.root, SHORT.model_copy(update={"selection": SelectionSettings(max_correlation=1.0)}))
-    assert fit_metric_catalog(strict).filter(pl.col("status") == "redundant").is_empty()
+    assert GRAPH.make_pooled(strict, METRIC_CATALOG).filter(pl.col("status") == "redundant").is_empty()

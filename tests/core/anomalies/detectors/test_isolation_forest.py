@@ -31,7 +31,8 @@ def one_split() -> IsolationForest:
             "threshold": np.array([0.5, -2.0, -2.0]),
             "length": np.array([(3 * (1 + c3) + 1) / 4, 1 + c3, 1.0]),
             "normal_length": np.array([c4]),
-        }
+        },
+        2,
     )
 
 
@@ -65,6 +66,7 @@ def test_expected_lengths_are_the_training_windows_mean():
         {"left": [0, 0, 2]},
         {"right": [3, 1, 2]},
         {"feature": [-1, 0, 0]},
+        {"feature": [2, 0, 0]},
         {"roots": [5]},
         {"roots": []},
         {"length": [1.0]},
@@ -72,5 +74,5 @@ def test_expected_lengths_are_the_training_windows_mean():
 )
 def test_arrays_that_are_not_trees_are_refused_before_any_walk(broken):
     state = one_split().state() | {k: np.array(v) for k, v in broken.items()}
-    with pytest.raises(ValueError, match="forest"):
-        IsolationForest.from_state(state)
+    with pytest.raises(ValueError, match=r"forest|does not fit"):
+        IsolationForest.from_state(state, 2)

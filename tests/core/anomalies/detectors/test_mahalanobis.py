@@ -66,8 +66,8 @@ def test_breaking_a_correlation_is_abnormal_though_each_feature_is_not():
 
 
 def test_arrays_that_do_not_fit_together_are_refused():
-    with pytest.raises(ValueError, match="fit together"):
-        Mahalanobis.from_state({"centre": np.zeros(3), "projection": np.zeros((2, 1))})
+    with pytest.raises(ValueError, match="does not fit"):
+        Mahalanobis.from_state({"centre": np.zeros(3), "projection": np.zeros((2, 1))}, 3)
 
 
 def test_windows_that_never_differ_have_no_distance():

@@ -1,30 +1,30 @@
-"""Peaks: how far the most deviating metrics are out of their own range, for some time.
+"""Sustained deviation: how far the most deviating metrics are out of their own range, for some time.
 
 Reveal's three detectors look at all features of one window at once; a fault that moves one metric in a hundred drowns
 in the others, and one that moves it little drowns in the noise of a window. This one looks at each metric by itself,
-and at deviations that last: moving averages (Roberts, Technometrics 1959), whose mean size over the metric's features
-is held against the largest that the baseline has. The score is the geometric mean of the largest ratios: one metric far
-out of its range counts less than several that are somewhat out of theirs.
+and at deviations that persist: moving averages (Roberts, Technometrics 1959), whose mean size over the metric's
+features is held against the largest that the baseline has. The score is the geometric mean of the largest ratios: one
+metric far out of its range counts less than several that are somewhat out of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from infrascope_core.anomalies.detectors.base import Array, Detector, Mask
+from infrascope_core.anomalies.detectors.base import Detector, Group
+from infrascope_core.anomalies.residuals import Kind
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, stored_array
 
 _LEAST_RATIO = 1e-3
 _LEAST_RANGE = 0.1
-"""A metric's own range is at least this, in scales: one that hardly ever moved is not out of range at a breath."""
-
-Ints = NDArray[np.int64]
+"""A metric's own range is at least this, in scales: one that hardly ever moved is not out of range once it moves."""
 
 
-class MetricPeaks(Detector):
+class SustainedDeviation(Detector):
     """Score is the geometric mean, over the most deviating metrics, of each one's deviation over its own range.
 
     They share the score in proportion to their ratios, and a metric's share is split over its features in proportion
@@ -39,7 +39,11 @@ class MetricPeaks(Detector):
     """
 
     name: ClassVar[str] = "peaks"
-    sees: ClassVar[Literal["now", "lasting"]] = "lasting"
+    label: ClassVar[str] = "PEAKS"
+    about: ClassVar[str] = "mean sustained deviation of the most deviating metrics, each over its own range"
+    sees: ClassVar[Kind] = "smoothed"
+    group: ClassVar[Group] = "single metrics"
+    needs_ranges: ClassVar[bool] = True
     folds: ClassVar[int] = 10
 
     def __init__(self, metrics: Sequence[str] = (), top: int = 8) -> None:
@@ -48,18 +52,24 @@ class MetricPeaks(Detector):
         self.starts: Ints = np.array(change, dtype=np.int64)
         self.range: Array = np.zeros(0)
 
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    @classmethod
+    def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
+        """One that looks at `peak_metrics` metrics."""
+        return cls(metrics, settings.peak_metrics)
+
+    def state(self) -> Arrays:
         """First feature of each metric, each metric's own range, and how many are averaged."""
         return {"starts": self.starts, "range": self.range, "top": np.array([self.top])}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[np.generic]]) -> MetricPeaks:
+    def from_state(cls, state: Arrays, features: int) -> Self:
         """Make one from its ranges; ValueError if they do not fit the metrics."""
-        fitted = cls(top=int(np.asarray(state["top"], dtype=np.int64)[0]))
-        fitted.starts = np.asarray(state["starts"], dtype=np.int64)
-        fitted.range = np.asarray(state["range"], dtype=np.float64)
+        (top,) = stored_array(state, "top", np.int64, (1,)).tolist()
+        fitted = cls(top=top)
+        fitted.starts = stored_array(state, "starts", np.int64, (None,))
+        fitted.range = stored_array(state, "range", np.float64, fitted.starts.shape)
         rising = fitted.starts.size > 0 and fitted.starts[0] == 0 and (np.diff(fitted.starts) > 0).all()
-        if not rising or fitted.range.shape != fitted.starts.shape or not (fitted.range > 0).all() or fitted.top < 1:
+        if not rising or fitted.starts[-1] >= features or not (fitted.range > 0).all() or top < 1:
             raise ValueError("the metrics and their ranges do not fit together")
         return fitted
 

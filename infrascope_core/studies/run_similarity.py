@@ -1,23 +1,33 @@
 """Similarity of a workload's runs: how far each is from the median of the others, by dynamic time warping.
 
-What belongs here: traces of equal length, distances, and the test of Reveal, section 5.4 (docs/adr/0018).
+What belongs here: the study behind `run_similarity`, that is traces of equal length, distances, and the test of Reveal,
+section 5.4 (docs/adr/0018).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 
 import numpy as np
+import polars as pl
 from dtaidistance import dtw
-from numpy.typing import NDArray
-from scipy.stats import wilcoxon
 
+from infrascope_core.anomalies.run_features import reanalysed_hosts
+from infrascope_core.anomalies.tables import WINDOW_FEATURES
+from infrascope_core.numeric import Array
+from infrascope_core.run_files.runs import workloads
+from infrascope_core.run_files.telemetry import metric_names
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Tick
+from infrascope_core.studies.choice import chosen_runs
 from infrascope_core.studies.settings import SimilaritySettings
+from infrascope_core.studies.tables import RUN_SIMILARITY
 
-Array = NDArray[np.float64]
-
+_LEAST_SAMPLES = 8
+"""A shorter run has no course to compare."""
 _MOST_MISSING = 0.5
-"""A trace with a larger share of unknown points than this is none."""
+"""A trace with a larger share of unknown points than this cannot be compared."""
 _TURNS = (3 / 8, 1 / 2, 5 / 8)
 """How far a trace is turned for the reference. For a course that repeats itself two, three or four times in a run, at
 least one of them lies between repetitions and outside a band of 10 %; quicker ones the warping takes out anyhow."""
@@ -146,4 +156,44 @@ def _distance(a: Array, b: Array, window: int) -> float:
 def _signed_rank(distance: Array, reference: Array) -> float:
     if np.array_equal(distance, reference):
         return 1.0
+    from scipy.stats import wilcoxon  # noqa: PLC0415  # its import takes half a second, and only studies need it
+
     return float(wilcoxon(distance, reference).pvalue)
+
+
+def compare_runs(folder: DataFolder, tick: Tick) -> pl.DataFrame:
+    """Compare the runs of every workload with their median trace, over the metrics that have features."""
+    settings = folder.settings.similarity
+    rows: list[dict[str, object]] = []
+    found_workloads = workloads(folder)
+    for done, ((platform, phase, workload), runs) in enumerate(found_workloads):
+        tick(done, len(found_workloads))
+        keys = chosen_runs(runs.filter(pl.col("samples") >= _LEAST_SAMPLES), settings.max_runs, settings.random_state)
+        points = min([settings.points, *runs.filter(pl.col("run_key").is_in(keys))["samples"]])
+        traces = [(key, trace) for key in keys for trace in _traces(folder, key, points)]
+        metrics = sorted({metric for _, trace in traces for metric in trace})
+        unknown = np.full(points, np.nan)
+        for metric in metrics:
+            found = similarity(np.stack([trace.get(metric, unknown) for _, trace in traces]), settings)
+            if found is not None:
+                rows.append(
+                    {
+                        "platform": platform,
+                        "phase": phase,
+                        "workload": workload,
+                        "metric": metric,
+                        **asdict(found),
+                        "farthest_run": traces[found.farthest][0],
+                    }
+                )
+    return pl.DataFrame([{k: v for k, v in row.items() if k != "farthest"} for row in rows], RUN_SIMILARITY.schema)
+
+
+def _traces(folder: DataFolder, key: str, points: int) -> Iterator[dict[str, Array]]:
+    """Resampled metrics of each host of a run, those that have features."""
+    watched = set(folder.lake.read(WINDOW_FEATURES, key, ["metric"])["metric"].unique())
+    for _, telemetry in reanalysed_hosts(folder, key, watched):
+        names = [name for name in metric_names(telemetry) if name in watched]
+        values = telemetry.select(pl.col(names).cast(pl.Float64)).to_numpy() if names else np.empty((0, 0))
+        if len(values):
+            yield dict(zip(names, resampled(values, points).T, strict=True))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from infrascope_core.studies.run_similarity import _distance, resampled, similarity
 from infrascope_core.studies.settings import SimilaritySettings
-from infrascope_core.studies.similarity import _distance, resampled, similarity
 
 SETTINGS = SimilaritySettings(points=100)
 

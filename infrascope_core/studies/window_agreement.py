@@ -1,4 +1,8 @@
-"""`window_agreement`: some runs of every workload judged with three lengths of windows."""
+"""Agreement of window lengths: some runs of every workload judged with three lengths of windows.
+
+What belongs here: the study behind `window_agreement` (Reveal, section 5.5), and its table 2; the measures themselves
+are in `intervals`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.anomalies import baselines
-from infrascope_core.anomalies.baselines import Baseline
+from infrascope_core.anomalies.baseline import Baseline
+from infrascope_core.anomalies.fitting import fit_baseline
 from infrascope_core.anomalies.run_features import features_of_run
+from infrascope_core.anomalies.sampling import sample_windows
+from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY as WINDOW
 from infrascope_core.contract import WORKLOAD_KEY as WORKLOAD
@@ -21,8 +27,8 @@ from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import Lake
 from infrascope_core.store.product import Tick
-from infrascope_core.studies import agreement
-from infrascope_core.studies.choice import chosen
+from infrascope_core.studies import intervals
+from infrascope_core.studies.choice import chosen_runs
 from infrascope_core.studies.tables import WINDOW_AGREEMENT
 
 
@@ -31,7 +37,7 @@ class _Cut:
     """One way of cutting windows: the folder's settings with it, and the anomaly intervals it finds."""
 
     settings: Settings
-    intervals: dict[tuple[str, str], agreement.Intervals]
+    intervals: dict[tuple[str, str], intervals.Intervals]
 
     def label(self, interval_s: float) -> str:
         windows = self.settings.features
@@ -41,7 +47,7 @@ class _Cut:
 
 def anomaly_intervals(
     folder: DataFolder, keys: list[str], settings: Settings
-) -> dict[tuple[str, str], agreement.Intervals]:
+) -> dict[tuple[str, str], intervals.Intervals]:
     """Merged intervals of the flagged windows of runs of one workload, under other settings than the folder's.
 
     Parameters
@@ -68,11 +74,11 @@ def anomaly_intervals(
             return {}
         found = {}
         for key in keys:
-            scores = baselines.score(baseline, baseline.judge(aside.read(WINDOW_FEATURES, key)))
+            scores = score(baseline, baseline.judge(aside.read(WINDOW_FEATURES, key)))
             interval_s = run_file(folder, key)["interval_s"]
             length_us = round(settings.features.samples * float(str(interval_s)) * 1e6)
             for (host,), part in sorted(scores.partition_by("host", as_dict=True).items()):
-                found[key, str(host)] = agreement.flagged_intervals(part, length_us)
+                found[key, str(host)] = intervals.flagged_intervals(part, length_us)
     return found
 
 
@@ -80,25 +86,25 @@ def _fitted(under: DataFolder, lake: Lake, keys: list[str]) -> Baseline | None:
     """A baseline on a bounded sample of the windows, as the folder's own are fitted."""
     run, detectors = run_file(under, keys[0]), under.settings.detectors
     scans = [pl.scan_parquet(file, glob=False) for file in lake.files(WINDOW_FEATURES, keys)]
-    sample = baselines.sample_windows(pl.concat(s.select(WINDOW).unique() for s in scans).collect(), detectors)
+    sample = sample_windows(pl.concat(s.select(WINDOW).unique() for s in scans).collect(), detectors)
     features = pl.concat(s.join(sample.lazy(), on=WINDOW, how="semi") for s in scans).collect()
     platform, phase, workload = (str(run[name]) for name in WORKLOAD)
-    return baselines.fit_baseline(features, platform, phase, workload, detectors, windows=under.settings.features)
+    return fit_baseline(features, platform, phase, workload, detectors, windows=under.settings.features)
 
 
 def window_settings(settings: Settings) -> list[Settings]:
     """The folder's settings, and the same with finer and with coarser windows (Reveal, section 5.5)."""
-    own = settings.features
+    usual = settings.features
     found = [settings]
     for samples, stride in (settings.agreement.finer, settings.agreement.coarser):
         # the least window that has a third moment
-        cut = own.model_copy(
-            update={"samples": max(3, round(own.samples * samples)), "stride": max(1, round(own.stride * stride))}
+        cut = usual.model_copy(
+            update={"samples": max(3, round(usual.samples * samples)), "stride": max(1, round(usual.stride * stride))}
         )
         # what the detectors count in windows stays as long as it was
         detectors = settings.detectors.model_copy(
             update={
-                name: max(least, round(getattr(settings.detectors, name) * own.stride / cut.stride))
+                name: max(least, round(getattr(settings.detectors, name) * usual.stride / cut.stride))
                 for name, least in (("place_windows", 0), ("past_windows", settings.detectors.min_windows))
             }
         )
@@ -109,7 +115,7 @@ def window_settings(settings: Settings) -> list[Settings]:
 def _cuts(folder: DataFolder, runs: pl.DataFrame) -> list[_Cut]:
     """The three lengths of windows over the chosen runs of one workload."""
     settings = folder.settings.agreement
-    keys = chosen(runs.filter(pl.col("interval_s") > 0), settings.max_runs, settings.random_state)
+    keys = chosen_runs(runs.filter(pl.col("interval_s") > 0), settings.max_runs, settings.random_state)
     return [_Cut(s, anomaly_intervals(folder, keys, s)) for s in window_settings(folder.settings)] if keys else []
 
 
@@ -128,7 +134,7 @@ def compare_window_lengths(folder: DataFolder, tick: Tick) -> pl.DataFrame:
         for a, b in combinations(cuts, 2):
             for key, host in sorted(a.intervals.keys() & b.intervals.keys()):
                 labels = {"setting_a": a.label(interval_s[key]), "setting_b": b.label(interval_s[key])}
-                found = asdict(agreement.agreement(a.intervals[key, host], b.intervals[key, host]))
+                found = asdict(intervals.agreement(a.intervals[key, host], b.intervals[key, host]))
                 rows.append({"run_key": key, "host": host, **labels, **found})
     return pl.DataFrame(rows, schema=WINDOW_AGREEMENT.schema)
 

@@ -1,7 +1,7 @@
 """Agreement between sets of anomaly intervals: how far two ways of cutting windows find the same moments.
 
 What belongs here: exact interval arithmetic and the measures of Reveal, section 5.5. Where the windows come from is
-the business of `fleet_comparisons`.
+the business of `window_agreement`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-Intervals = NDArray[np.int64]
+from infrascope_core.numeric import Ints
+
+Intervals = Ints
 """Intervals x 2: start (inclusive) and end (exclusive), whole microseconds, so that lengths are exact."""
 
 
@@ -61,18 +62,18 @@ def merged_intervals(intervals: Intervals) -> Intervals:
     return np.stack([kept[first, 0], reach[last]], axis=1)
 
 
-def covered_lengths(a: Intervals, b: Intervals) -> NDArray[np.int64]:
+def covered_lengths(a: Intervals, b: Intervals) -> Ints:
     """Length of each of the merged intervals `a` that the merged intervals `b` cover."""
     return _covered_before(b, a[:, 1]) - _covered_before(b, a[:, 0])
 
 
-def _covered_before(b: Intervals, moments: NDArray[np.int64]) -> NDArray[np.int64]:
+def _covered_before(b: Intervals, moments: Ints) -> Ints:
     """Length that merged intervals cover before each moment."""
     lengths = np.concatenate([[0], np.cumsum(b[:, 1] - b[:, 0])])
     begun = np.searchsorted(b[:, 0], moments, side="right")
     # the last interval that has begun may not have ended
     ends = np.concatenate([[np.iinfo(np.int64).min], b[:, 1]])[begun]
-    covered: NDArray[np.int64] = lengths[begun] - np.where(begun > 0, np.maximum(ends - moments, 0), 0)
+    covered: Ints = lengths[begun] - np.where(begun > 0, np.maximum(ends - moments, 0), 0)
     return covered
 
 

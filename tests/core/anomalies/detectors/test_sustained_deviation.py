@@ -1,19 +1,19 @@
-"""Peaks by hand: each metric against its own range, and the most deviating ones together."""
+"""Sustained deviation by hand: each metric against its own range, and the most deviating ones together."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from infrascope_core.anomalies.detectors import MetricPeaks
+from infrascope_core.anomalies.detectors import SustainedDeviation
 
 BASELINE = np.array([[1.0, -3.0, 0.5, 0.0], [0.0, 1.0, -4.0, 0.01]])
 METRICS = ["cpu", "cpu", "disk", "net"]
 """Mean |z| of cpu is 2 and 0.5, of disk 0.5 and 4, of net 0 and 0.01."""
 
 
-def fitted(top: int = 8) -> MetricPeaks:
-    return MetricPeaks(METRICS, top).fit(BASELINE)
+def fitted(top: int = 8) -> SustainedDeviation:
+    return SustainedDeviation(METRICS, top).fit(BASELINE)
 
 
 def known(z: np.ndarray) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_metrics_share_the_score_by_their_ratios_and_their_features_by_size():
 def test_the_planted_metric_comes_first():
     rng = np.random.default_rng(0)
     metrics = [f"m{i // 3:02}" for i in range(60)]
-    peaks = MetricPeaks(metrics).fit(rng.normal(size=(200, 60)))
+    peaks = SustainedDeviation(metrics).fit(rng.normal(size=(200, 60)))
     z = rng.normal(size=(40, 60))
     z[25, 33:36] += 20
     assert peaks.score(z).argmax() == 25
@@ -90,5 +90,5 @@ def test_a_window_that_deviates_nowhere_has_the_least_score_and_nothing_to_expla
 )
 def test_ranges_that_do_not_fit_the_metrics_are_refused(broken):
     state = fitted().state() | {k: np.array(v) for k, v in broken.items()}
-    with pytest.raises(ValueError, match="metrics and their ranges"):
-        MetricPeaks.from_state(state)
+    with pytest.raises(ValueError, match=r"metrics and their ranges|does not fit"):
+        SustainedDeviation.from_state(state, 4)

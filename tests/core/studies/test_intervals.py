@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrascope_core.studies.agreement import Agreement, agreement, covered_lengths, flagged_intervals, merged_intervals
+from infrascope_core.studies.intervals import Agreement, agreement, covered_lengths, flagged_intervals, merged_intervals
 
 
 def intervals(*pairs: tuple[int, int]) -> np.ndarray:

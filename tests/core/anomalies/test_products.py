@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from infrascope_core.models import baseline_of, baseline_row, fit_baselines
 
+from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import NotFittedError
-from infrascope_core.pipeline import TABLES
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.tables import FAULTS, RUN_FILES
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
@@ -45,10 +45,10 @@ class Folder:
         lake = self.under().lake
         row = {"run_key": key, "platform": platform, "phase": phase, "workload": workload, "status": "accepted"}
         row |= {"labelled": label is not None, "interval_s": 0.1, "started_at": START}
-        run_file = dict.fromkeys(TABLES["run_files"].schema.names()) | row
-        lake.write(pl.DataFrame([run_file], schema=TABLES["run_files"].schema), RUN_FILES, key)
+        run_file = dict.fromkeys(RUN_FILES.schema.names()) | row
+        lake.write(pl.DataFrame([run_file], schema=RUN_FILES.schema), RUN_FILES, key)
         fault = {"run_key": key, "start": START, "end": START, "fault": "f", "subsystem": "CPU", "metrics": []}
-        faults = pl.DataFrame([fault] if label == "faulty" else [], schema=TABLES["faults"].schema)
+        faults = pl.DataFrame([fault] if label == "faulty" else [], schema=FAULTS.schema)
         lake.write(faults, FAULTS, key)
         self.seed += 1
         rng = np.random.default_rng(self.seed)
@@ -62,6 +62,10 @@ class Folder:
             for metric in ("a", "b")
         ]
         lake.write(pl.concat(frames), WINDOW_FEATURES, key)
+
+
+def fit_baselines(folder: DataFolder, refit: bool = False) -> pl.DataFrame:
+    return GRAPH.make_pooled(folder, BASELINES, refit=refit)
 
 
 @pytest.fixture
@@ -129,10 +133,10 @@ class TestWhoseWindows:
 
     def test_across_phases_one_baseline_serves_both(self, folder):
         folder.add("infer_1", phase="infer")
-        folder = folder.under(across_phases=True, compare_with="workload")
-        assert what(fit_baselines(folder)) == [("cpu", "any", "W", "workload", 5, 200)]
-        assert baseline_row(folder, "infer_1") == baseline_row(folder, "train_1")
-        assert baseline_of(folder, "infer_1").references.band is None  # places mean nothing then
+        together = folder.under(across_phases=True, compare_with="workload")
+        assert what(fit_baselines(together)) == [("cpu", "any", "W", "workload", 5, 200)]
+        assert baseline_row(together, "infer_1") == baseline_row(together, "train_1")
+        assert baseline_of(together, "infer_1").references.band is None  # places mean nothing then
         apart = folder.under(compare_with="workload")
         assert [row[:3] for row in what(fit_baselines(apart))] == [("cpu", "infer", "W"), ("cpu", "train", "W")]
         assert baseline_of(apart, "infer_1").references.band == (10, 0.1)
@@ -164,20 +168,26 @@ class TestThePlatformsBaseline:
             ("cpu", "train", "W", "reference", 1, 40),
         ]
 
-    def test_each_platform_has_its_own_or_none(self, folder):
+    def test_each_platform_has_its_own(self, folder):
         folder.add("c1", windows=20)
         folder.add("c2", "V", windows=20)
         folder.add("g1", platform="gpu", windows=20)
         folder.add("g2", "V", platform="gpu", windows=40)
-        folder.add("t1", platform="tpu", windows=20)
         folder = folder.under()
         assert what(fit_baselines(folder)) == [
             ("cpu", "any", "any", "workload", 2, 40),
             ("gpu", "any", "any", "workload", 2, 60),
             ("gpu", "train", "V", "workload", 1, 40),
         ]
-        assert baseline_row(folder, "t1") is None
-        assert baseline_of(folder, "t1") is None
+
+    def test_or_none_with_too_few_windows_on_it(self, folder):
+        folder.add("c1", windows=20)
+        folder.add("c2", "V", windows=20)
+        folder.add("g1", platform="gpu", windows=20)
+        folder = folder.under()
+        assert what(fit_baselines(folder)) == [("cpu", "any", "any", "workload", 2, 40)]
+        assert baseline_row(folder, "g1") is None
+        assert baseline_of(folder, "g1") is None
 
     def test_too_few_healthy_windows_count_as_too_few(self, folder):
         folder.add("w1", label="healthy", windows=10)
@@ -194,9 +204,7 @@ class TestThePlatformsBaseline:
 class TestWhenTheyAreFitted:
     def test_nothing_judges_before_a_fit(self, folder):
         folder.add("w1")
-        with pytest.raises(
-            NotFittedError, match="baselines is not fitted yet; materialize it before the products of w1"
-        ):
+        with pytest.raises(NotFittedError, match="baselines is not fitted yet; it comes before the products of w1"):
             baseline_row(folder.under(), "w1")
         assert fit_baselines(folder.under()).height == 1
 
@@ -216,12 +224,11 @@ class TestWhenTheyAreFitted:
     def test_one_that_had_too_few_windows_has_its_own_once_there_are_enough(self, folder):
         folder.add("w1")
         folder.add("v1", "V", windows=20)
-        folder = folder.under()
-        fit_baselines(folder)
-        assert baseline_row(folder, "v1")["workload"] == "any"
+        fit_baselines(folder.under())
+        assert baseline_row(folder.under(), "v1")["workload"] == "any"
         folder.add("v2", "V", windows=20)
-        assert ("cpu", "train", "V", "workload", 2, 40) in what(fit_baselines(folder))
-        assert baseline_row(folder, "v1")["workload"] == "V"
+        assert ("cpu", "train", "V", "workload", 2, 40) in what(fit_baselines(folder.under()))
+        assert baseline_row(folder.under(), "v1")["workload"] == "V"
 
     def test_a_refit_takes_what_has_come_and_drops_the_old_model(self, folder):
         folder.add("w1")
@@ -232,6 +239,15 @@ class TestWhenTheyAreFitted:
         assert second["version"][0] != first["version"][0]
         assert [str(p.relative_to(folder.data)) for p in (folder.data / "models").iterdir()] == second["file"].to_list()
         assert baseline_of(folder.under(), "w1").identity.version == second["version"][0]
+
+    def test_models_of_an_older_format_are_removed_and_what_is_not_a_model_stays(self, folder):
+        folder.add("w1")
+        models = folder.data / "models"
+        models.mkdir()
+        for name in ("cpu_train_W_0123456789ab.npz", "notes.txt"):
+            (models / name).write_bytes(b"")
+        (file,) = fit_baselines(folder.under())["file"]
+        assert sorted(path.name for path in models.iterdir()) == sorted([Path(file).name, "notes.txt"])
 
     def test_a_refit_on_the_same_runs_gives_the_same_model(self, folder):
         folder.add("w1")

@@ -1,6 +1,6 @@
 """What a window costs: seconds for its features, each detector, and its reasons.
 
-What belongs here: the measurement behind `detector_latency` (Reveal, section 5.3), of this machine at this moment.
+What belongs here: the study behind `detector_latency` (Reveal, section 5.3), of this machine at this moment.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from functools import partial
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from infrascope_core.anomalies import baselines
 from infrascope_core.anomalies.attribution import reasons
-from infrascope_core.anomalies.baselines import Baseline
+from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.features import window_features
+from infrascope_core.anomalies.reference_runs import baseline_of
+from infrascope_core.anomalies.run_features import reanalysed_hosts
+from infrascope_core.anomalies.scoring import score
+from infrascope_core.numeric import Array
+from infrascope_core.quality.trust import plan_of_platform
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.telemetry import metric_names
 from infrascope_core.settings import Settings
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Tick
 from infrascope_core.studies.tables import DETECTOR_LATENCY
 
 PAPER = {"features": 1.46, "zscore": 0.0011, "mahalanobis": 0.015, "isolation_forest": 0.08}
@@ -59,10 +66,11 @@ def detector_latency(
     -------
     polars.DataFrame
         Table `detector_latency`. `features` goes from samples to the table of features, `deviations` from the
-        table of features to how it departs from the most similar reference windows, a detector from there to its
-        scores, `all_detectors` from the table of features to the table of scores and flags,
-        `reasons` from there to the table of reasons, as if every window were flagged. A first round, which pays for
-        what is paid once, does not count.
+        table of features to residuals against the most similar reference windows, a detector from there to its scores,
+        `all_detectors` from the table of features to the table of scores and flags, deviations included; `reasons`
+        from residuals and scores to the table of reasons, as if every window were flagged. The products judge windows
+        once, so that features, `all_detectors` and `reasons` add up to what a window costs. A first round, which pays
+        for what is paid once, does not count.
     """
     metrics = sorted({metric for metric, _ in baseline.names} & set(telemetry.columns))
     rows = []
@@ -88,20 +96,23 @@ def detector_latency(
 
 def _stages(features: pl.DataFrame, baseline: Baseline, settings: Settings) -> list[tuple[str, Callable[[], object]]]:
     """What is timed after the features, with its inputs at hand."""
-    judged = baseline.judge(features)
-    names = [detector.name for detector in baseline.detectors]
-    flagged = baselines.score(baseline, judged).with_columns(
+    residuals = baseline.judge(features)
+    names = [d.name for d in baseline.detectors]
+    flagged = score(baseline, residuals).with_columns(
         agreement=pl.lit(len(names), pl.Int64), flagged_by=pl.lit(names, pl.List(pl.String))
     )
     return [
         ("deviations", partial(baseline.judge, features)),
-        *((detector.name, partial(detector.score, judged.seen_by(detector))) for detector in baseline.detectors),
-        ("all_detectors", lambda: baselines.score(baseline, baseline.judge(features))),
-        ("reasons", lambda: reasons(baseline, baseline.judge(features), flagged, settings.detectors)),
+        *(
+            (detector.name, partial(detector.score, residuals.of_kind(detector.sees)))
+            for detector in baseline.detectors
+        ),
+        ("all_detectors", lambda: score(baseline, baseline.judge(features))),
+        ("reasons", lambda: reasons(baseline, residuals, flagged, settings.detectors)),
     ]
 
 
-def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> NDArray[np.float64]:
+def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> Array:
     """Seconds of each round, after one that does not count."""
     work()
     seconds = []
@@ -110,3 +121,20 @@ def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> NDArray[np.
         work()
         seconds.append(clock() - start)
     return np.array(seconds)
+
+
+def measure_latency(folder: DataFolder, tick: Tick) -> pl.DataFrame:
+    """Time features, detectors and reasons on the longest run of each platform that has a baseline."""
+    parts = [DETECTOR_LATENCY.empty()]
+    runs = accepted(folder).sort("platform", "samples", "run_key", descending=[False, True, False])
+    for (platform,), of_platform in runs.group_by("platform", maintain_order=True):
+        baselines = ((str(key), baseline_of(folder, str(key))) for key in of_platform["run_key"])
+        key, baseline = next((pair for pair in baselines if pair[1] is not None), ("", None))
+        if baseline is None:
+            continue
+        host, telemetry = next(reanalysed_hosts(folder, key, {metric for metric, _ in baseline.names}))
+        watched = plan_of_platform(folder, str(platform)).of_host(metric_names(telemetry), host)
+        classes = {metric: name for metric, name in watched.items() if name is not None}
+        parts.append(detector_latency(telemetry, baseline, folder.settings, classes=classes))
+        tick(len(parts) - 1, runs["platform"].n_unique())
+    return pl.concat(parts)

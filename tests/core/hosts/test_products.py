@@ -1,43 +1,33 @@
-"""Comparisons of a data folder: what is read, what is kept, and what is not read again."""
+"""Hosts of a data folder compared: what is read, what is kept, and what is not read again."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.anomalies.detectors import DETECTORS
-from infrascope_core.anomalies.settings import FeatureSettings
-from infrascope_core.anomalies.tables import WINDOW_FEATURES
-from infrascope_core.fleet_comparisons import (
-    are_hosts_compared,
-    compare_hosts,
-    detector_latency,
-    example_timelines,
-    hit_rates,
-    run_similarity,
-    window_agreement,
-    window_settings,
-)
-from infrascope_core.fleet_comparisons import jobs as jobs_of_hosts
+from infrascope_core.hosts import products
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
-from infrascope_core.pipeline import TABLES
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.runs import accepted
-from infrascope_core.run_files.tables import REJECTED_FILES
+from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.studies.settings import AgreementSettings, LatencySettings
-from infrascope_core.studies.tables import WINDOW_AGREEMENT
 from tests.generated import write
-from tests.runs import write_run
 
 SAMPLES = 150
-ONE_RUN = AgreementSettings(max_runs=1)
-pytestmark = pytest.mark.xdist_group("fleet comparisons")  # share a folder
+
+
+def compare_hosts(folder: DataFolder) -> pl.DataFrame:
+    return GRAPH.make_pooled(folder, HOST_DEVIATIONS)
+
+
+def are_hosts_compared(folder: DataFolder) -> bool:
+    return GRAPH.is_current(folder, HOST_DEVIATIONS)
 
 
 def metrics_of(host: str, memory: float = 100.0, uptime: float = 0.0) -> dict[str, np.ndarray]:
@@ -59,8 +49,8 @@ def write_host(folder, host: str, second: int = 0, hour: int = 10, *, model: str
 
 def ingested(folder) -> DataFolder:
     folder = DataFolder(folder / "data", Settings(), (folder / "runs",))
-    for key, paths in folder.find().items():
-        folder.ingest(key, paths)
+    for key in Inbox.of(folder).keys:
+        GRAPH.make(folder, RUN_FILES, key)
     assert folder.lake.read(REJECTED_FILES).is_empty()
     return folder
 
@@ -82,7 +72,7 @@ def reported(folder: DataFolder) -> set[tuple[str, str]]:
 def test_the_host_with_more_memory(job):
     assert ("h4", "Memory:HugePages_Total[kB]") in reported(job)
     table = job.lake.read(HOST_DEVIATIONS)
-    assert table.schema == TABLES["host_deviations"].schema
+    assert table.schema == HOST_DEVIATIONS.schema
     assert set(table["job"]) == {"train_MLPforTask_Data_2026-11-01T10-00-00_h0"}
     assert "Turbostat:CorWatt.0[W]" not in table["metric"]
     assert set(table.filter(metric="Memory:HugePages_Total[kB]")["host"]) == {"h4"}
@@ -113,8 +103,8 @@ def test_only_jobs_that_changed_are_read_again(job, tmp_path, monkeypatch):
     compare_hosts(job)
     assert are_hosts_compared(job)
     read = []
-    compare_job = jobs_of_hosts._compare_job
-    monkeypatch.setattr(jobs_of_hosts, "_compare_job", lambda p, j: read.append(j["job"][0]) or compare_job(p, j))
+    compare_job = products._compare_job
+    monkeypatch.setattr(products, "_compare_job", lambda p, j: read.append(j["job"][0]) or compare_job(p, j))
     for host in ("h4", "h1", "h2"):
         write_host(tmp_path / "runs", host, hour=12, memory=500.0 if host == "h4" else 100.0)
     folder = ingested(tmp_path)
@@ -147,73 +137,5 @@ def test_a_job_that_is_gone_leaves_the_table(job):
 
 def test_a_folder_without_runs(tmp_path):
     folder = DataFolder(tmp_path)
-    for compare in (compare_hosts, window_agreement, run_similarity, detector_latency):
-        assert compare(folder).is_empty()
+    assert compare_hosts(folder).is_empty()
     assert are_hosts_compared(folder)
-
-
-def test_window_lengths_keep_the_paper_s_ratios():
-    cuts = [s.features for s in window_settings(Settings())]
-    assert [(c.samples, c.stride) for c in cuts] == [(30, 10), (15, 5), (50, 20)]
-    own = Settings(features=FeatureSettings(samples=4, stride=1))
-    assert [(c.features.samples, c.features.stride) for c in window_settings(own)] == [(4, 1), (3, 1), (7, 2)]
-
-
-@pytest.fixture(scope="module")
-def workload(tmp_path_factory):
-    """Seven runs of a workload, one with a burst of 8 s at 20 s."""
-    folder = tmp_path_factory.mktemp("workload")
-    for second in range(7):
-        write_run(folder / "runs", second, burst=(200, 280) if second == 2 else None)
-    return folder
-
-
-@pytest.fixture
-def judged(workload, make_all):
-    settings = Settings(latency=LatencySettings(batches=(1, 3), rounds=2))
-    if (workload / "data").exists():
-        return DataFolder(workload / "data", settings, (workload / "runs",))
-    return make_all(workload / "data", workload / "runs", settings=settings)
-
-
-def test_a_burst_is_found_at_every_window_length(judged):
-    table = window_agreement(judged)
-    assert table.height == 7 * 3
-    key = "train_MLPforImageClassification_Digits_2026-11-01T10-00-02_h1"
-    of_burst = table.filter(run_key=key)
-    assert of_burst.select("setting_a", "setting_b").rows() == [
-        ("3 s/1 s", "1.5 s/0.5 s"),
-        ("3 s/1 s", "5 s/2 s"),
-        ("1.5 s/0.5 s", "5 s/2 s"),
-    ]
-    assert of_burst["iou"].min() > 0.3
-    assert judged.lake.read(WINDOW_AGREEMENT).equals(table)
-    rates = hit_rates(table)
-    assert rates.height == 3 and rates["hit_by_count mean"].is_between(0, 1).all()
-    shown = example_timelines(judged, table)
-    assert list(shown) == ["3 s/1 s", "1.5 s/0.5 s", "5 s/2 s"]
-    assert all(0 <= start < end <= 40 for intervals in shown.values() for start, end in intervals)
-
-
-def test_nothing_is_left_in_the_lake_by_other_window_lengths(judged):
-    before = {key: judged.lake.made_from(WINDOW_FEATURES, key) for key in judged.lake.keys(WINDOW_FEATURES)}
-    window_agreement(replace(judged, settings=judged.settings.model_copy(update={"agreement": ONE_RUN})))
-    assert before == {key: judged.lake.made_from(WINDOW_FEATURES, key) for key in before}
-
-
-def test_likeness_of_the_runs(judged):
-    table = run_similarity(judged)
-    watched = set(judged.lake.read(WINDOW_FEATURES, judged.lake.keys(WINDOW_FEATURES)[0])["metric"])
-    assert set(table["metric"]) == watched
-    row = table.filter(metric="AverageCPUUtilization[%]").row(0, named=True)
-    assert row["runs"] == 7 and row["p_value"] is not None
-    assert row["farthest_run"].endswith("10-00-02_h1")  # the burst
-
-
-def test_seconds_per_window(judged):
-    table = detector_latency(judged)
-    stages = ["features", "deviations", *DETECTORS, "all_detectors", "reasons"]
-    assert table.select("stage", "batch").rows() == [(stage, batch) for batch in (1, 3) for stage in stages]
-    assert (table["seconds"] > 0).all()
-    paper = dict(table.filter(batch=1).select("stage", "paper").iter_rows())
-    assert (paper["features"], paper["mahalanobis"], paper["all_detectors"]) == (1.46, 0.015, None)

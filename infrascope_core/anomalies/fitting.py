@@ -1,0 +1,163 @@
+"""Fitting: from the windows of a workload's runs to a baseline.
+
+What belongs here: which features are watched, folds, and thresholds and calibration from scores out of fold (Reveal,
+section 4.3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from infrascope_core.anomalies.baseline import ANY, Baseline, Identity
+from infrascope_core.anomalies.calibration import Calibration
+from infrascope_core.anomalies.detectors import calibration_groups, unfitted
+from infrascope_core.anomalies.matrix import PSEUDO_FEATURES, Names, all_names, window_matrix
+from infrascope_core.anomalies.references import References
+from infrascope_core.anomalies.residuals import Kind, moving_average
+from infrascope_core.anomalies.sampling import sample_windows
+from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
+from infrascope_core.anomalies.standardisation import Moments, fit_moments
+from infrascope_core.contract import WINDOW_KEY
+from infrascope_core.numeric import Array, Ints, Mask
+
+CODE_VERSION = "2"
+"""Raise it when a baseline fitted on the same windows would differ."""
+_TURN = 10
+"""Windows of a run that go into one fold together, because neighbours share samples."""
+_STANDS_FOR_CONSTANT = "maximum"
+"""Of a metric that never moved, one feature is watched: all others would repeat it."""
+_REPEATS = "sum_values"
+"""Of a metric that has a mean, this is the same again."""
+
+
+def fit_baseline(
+    features: pl.DataFrame,
+    platform: str,
+    phase: str,
+    workload: str,
+    settings: DetectorSettings,
+    *,
+    windows: FeatureSettings | None = None,
+    compared_with: str = "workload",
+) -> Baseline | None:
+    """Learn what is normal from the windows of a workload's runs.
+
+    Parameters
+    ----------
+    features : polars.DataFrame
+        Table `window_features` of the runs, in any order.
+    platform, phase, workload : str
+        What the baseline is of; `ANY` where it serves all phases or workloads.
+    settings : DetectorSettings
+        All of it but `reasons_per_window`.
+    windows : FeatureSettings, optional
+        How the windows were cut: which of them share samples.
+    compared_with : str
+        See `Identity`.
+
+    Returns
+    -------
+    Baseline or None
+        None below `min_windows` windows, or where no feature is known.
+
+    Notes
+    -----
+    Thresholds and calibration rest on scores of windows that were compared with other runs and judged by detectors
+    fitted on other windows (folds of whole runs; of stretches where there is one run): scores of windows that a
+    detector has seen are too low to judge others by.
+    """
+    keys = sample_windows(features, settings)
+    if keys.height < settings.min_windows:
+        return None
+    features = features.join(keys, on=WINDOW_KEY, how="semi")
+    names = all_names(features["metric"].unique())
+    index, x = window_matrix(features, names)
+    moments, keep = _moments(x, names, settings)
+    if not keep.any():
+        return None
+    names = [name for name, kept in zip(names, keep, strict=True) if kept]
+    x, moments = (x, moments) if keep.all() else (x[:, keep], moments.select(keep))
+    version = _version(x, names, settings)
+    z = moments.standardise(x)
+    del x
+    run_keys, place = index["run_key"].to_list(), index["window"].to_numpy()
+    same_program = ANY not in {phase, workload} and compared_with != "past"
+    cut = windows or FeatureSettings()
+    references = References.learn(
+        z,
+        run_keys,
+        place,
+        (settings.place_windows, settings.place_share) if same_program else None,
+        -(-cut.samples // cut.stride),
+    )
+    z -= references.expected(z, run_keys, place)
+    # what is missing or still is judged by itself, not as one feature of many
+    metrics = [f"{metric} {name}" if name in PSEUDO_FEATURES else metric for metric, name in names]
+    residuals: dict[Kind, Array] = {"instant": z, "smoothed": moving_average(z, index, settings.lasting_windows)}
+    scores = _out_of_fold(residuals, run_keys, settings, metrics)
+    detectors = tuple(d.fit(residuals[d.sees]) for d in unfitted(settings, metrics))
+    limits = np.nanquantile(scores, settings.flag_quantile, axis=0)
+    return Baseline(
+        Identity(platform, phase, workload, compared_with, index.height, len(references.runs), version),
+        tuple(names),
+        moments,
+        references,
+        detectors,
+        {d.name: float(limit) for d, limit in zip(detectors, limits, strict=True)},
+        tuple(Calibration.learn(scores[:, columns], references.run) for columns in calibration_groups(detectors)),
+        -float(np.log10(settings.alarm_probability)),
+        settings.allowance,
+        settings.lasting_windows,
+    )
+
+
+def _moments(x: Array, names: Names, settings: DetectorSettings) -> tuple[Moments, Mask]:
+    """Moments of windows x names, and which of the names are watched."""
+    moments, keep = fit_moments(x, settings.scale)
+    feature = np.array([name for _, name in names])
+    pseudo = np.isin(feature, PSEUDO_FEATURES)
+    if settings.scale == "robust":
+        # most of what is 0 or 1 is on one side: its quantiles are all the same
+        plain, _ = fit_moments(x[:, pseudo], "plain")
+        moments.location[pseudo], moments.scale[pseudo] = plain.location, plain.scale
+    keep &= ~moments.constant | pseudo | (feature == _STANDS_FOR_CONSTANT)
+    has_mean = {metric for (metric, name), kept in zip(names, keep, strict=True) if name == "mean" and kept}
+    keep &= ~((feature == _REPEATS) & np.array([metric in has_mean for metric, _ in names]))
+    watched = {metric for (metric, _), kept, extra in zip(names, keep, pseudo, strict=True) if kept and not extra}
+    keep &= np.array([metric in watched for metric, _ in names])
+    return moments, keep
+
+
+def _folds(run_keys: Sequence[str], number: int) -> Ints:
+    """Which fold each window is in: whole runs, or short stretches of the only one, in turn."""
+    runs = {key: i for i, key in enumerate(sorted(set(run_keys)))}
+    if len(runs) == 1:
+        turn = max(1, min(_TURN, len(run_keys) // 3))
+        return np.arange(len(run_keys)) // turn % number
+    return np.array([runs[key] % number for key in run_keys])
+
+
+def _out_of_fold(
+    residuals: Mapping[Kind, Array], run_keys: Sequence[str], settings: DetectorSettings, metrics: Sequence[str]
+) -> Array:
+    """Scores of windows x detectors, each by detectors that were fitted on the other folds."""
+    detectors = unfitted(settings, metrics)
+    scores = np.full((len(run_keys), len(detectors)), np.nan)
+    for column, detector in enumerate(detectors):
+        seen = residuals[detector.sees]
+        fold = _folds(run_keys, detector.folds)
+        for part in np.unique(fold):
+            inside = fold == part
+            scores[inside, column] = detector.fit(seen[~inside]).score(seen[inside])
+    return scores
+
+
+def _version(x: Array, names: Names, settings: DetectorSettings) -> str:
+    digest = hashlib.sha256(json.dumps([settings.digest(), *names]).encode())
+    digest.update(np.ascontiguousarray(x).data)
+    return digest.hexdigest()[:12]

@@ -1,0 +1,151 @@
+"""Model files: a baseline as one file of plain arrays (safetensors) and a JSON entry, without pickle.
+
+What belongs here: writing and reading, and making sure that what was read is a whole baseline of this format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from infrascope_core.anomalies.baseline import Baseline, Identity
+from infrascope_core.anomalies.calibration import Calibration
+from infrascope_core.anomalies.detectors import DETECTORS, calibration_groups
+from infrascope_core.anomalies.matrix import PSEUDO_FEATURES
+from infrascope_core.anomalies.references import References
+from infrascope_core.anomalies.standardisation import Moments
+from infrascope_core.anomalies.tables import FEATURES
+from infrascope_core.errors import NotFittedError
+from infrascope_core.numeric import Arrays
+from infrascope_core.store.atomic import aside
+
+FORMAT = 4
+"""Raise it when older files cannot be read any more."""
+SUFFIX = ".safetensors"
+OLDER_SUFFIXES = (".npz",)
+"""Of formats before 4; such files are removed when baselines are fitted."""
+_ENTRY = "baseline"
+"""Name of the JSON entry."""
+
+
+class Header(BaseModel):
+    """What a baseline holds besides arrays.
+
+    `digest` is of all the rest and of the arrays: a file that was damaged on the disk must not judge any run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+    format: Literal[4]
+    identity: Identity
+    names: tuple[tuple[str, str], ...]
+    detectors: tuple[str, ...]
+    thresholds: dict[str, float]
+    alarm: float
+    allowance: float
+    span: int = Field(ge=1)
+    digest: str = ""
+
+
+def save_baseline(baseline: Baseline, path: Path) -> None:
+    """Write a model file; equal baselines give equal bytes.
+
+    Raises
+    ------
+    InfraScopeError
+        It cannot be written.
+    """
+    parts = {"moments": baseline.moments.arrays(), "references": baseline.references.arrays()}
+    parts |= {d.name: d.state() for d in baseline.detectors}
+    parts |= {f"calibration{i}": calibration.arrays() for i, calibration in enumerate(baseline.calibrations)}
+    arrays = {f"{part}.{key}": np.ascontiguousarray(a) for part, state in parts.items() for key, a in state.items()}
+    header = Header(
+        format=FORMAT,
+        identity=baseline.identity,
+        names=baseline.names,
+        detectors=tuple(d.name for d in baseline.detectors),
+        thresholds=baseline.thresholds,
+        alarm=baseline.alarm,
+        allowance=baseline.allowance,
+        span=baseline.span,
+    )
+    header = header.model_copy(update={"digest": digest(header, arrays)})
+    with aside(path) as file:
+        file.write_bytes(encoded(header.model_dump_json(), arrays))
+
+
+def encoded(header: str, arrays: Arrays) -> bytes:
+    """The bytes of a model file."""
+    return bytes(save(arrays, {_ENTRY: header}))
+
+
+def digest(header: Header, arrays: Arrays) -> str:
+    """Hash of a header, and of arrays with their names, types and shapes."""
+    found = hashlib.sha256(header.model_dump_json(exclude={"digest"}).encode())
+    for name in sorted(arrays):
+        found.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
+        found.update(arrays[name].tobytes())
+    return found.hexdigest()
+
+
+def load_baseline(path: Path) -> Baseline:
+    """Read a model file.
+
+    Raises
+    ------
+    NotFittedError
+        There is no such file, or it is not a whole model file of this format.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = Header.model_validate_json((file.metadata() or {}).get(_ENTRY, ""))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # it is not iterable
+        return _baseline(header, arrays)
+    except FileNotFoundError:
+        raise NotFittedError(f"{path}: there is no such baseline; fit the baselines first.") from None
+    # a damaged or forged file: not in the format, not in the schema (a ValueError), an array that is not there
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise NotFittedError(
+            f"{path}: this is not a whole baseline file of format {FORMAT} ({_first_line(error)}); "
+            "fit the baselines again."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _baseline(header: Header, arrays: Arrays) -> Baseline:
+    if digest(header, arrays) != header.digest:
+        raise ValueError("its content is not what was saved")
+    features = len(header.names)
+    if not {feature for _, feature in header.names} <= {*FEATURES, *PSEUDO_FEATURES}:
+        raise ValueError("unknown features")
+    if header.detectors != tuple(DETECTORS) or header.thresholds.keys() != DETECTORS.keys():
+        raise ValueError("other detectors")
+
+    def part(name: str) -> Arrays:
+        return {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
+
+    detectors = tuple(DETECTORS[name].from_state(part(name), features) for name in header.detectors)
+    return Baseline(
+        header.identity,
+        header.names,
+        Moments.from_arrays(part("moments"), features),
+        References.from_arrays(part("references"), features),
+        detectors,
+        header.thresholds,
+        tuple(
+            Calibration.from_arrays(part(f"calibration{i}"), len(group))
+            for i, group in enumerate(calibration_groups(detectors))
+        ),
+        header.alarm,
+        header.allowance,
+        header.span,
+    )
