@@ -108,7 +108,6 @@ def report(compared: ComparedWith | None = OWN, run=None, **tables) -> RunReport
     return run_report(
         Evidence(RUN | (run or {}), **(healthy | tables)),
         compared,
-        subsystem,
         window_samples=30,
         settings=ReportSettings(table_rows=3),
     )
@@ -299,7 +298,7 @@ def test_the_next_step_follows_the_papers_case_studies(metrics, subsystems, judg
 
 
 def test_there_is_advice_for_every_subsystem():
-    advice = yaml.safe_load((resources.files("infrascope_core.recipes") / "next_steps.yaml").read_text("utf-8"))
+    advice = yaml.safe_load((resources.files("infrascope_core.reports") / "next_steps.yaml").read_text("utf-8"))
     assert set(advice["subsystems"]) == set(SUBSYSTEMS)
     for pattern in advice["patterns"]:
         assert pattern.keys() <= {"name", "first", "metrics", "retransmissions", "step"}
@@ -432,7 +431,7 @@ def test_the_json_is_valid_sorted_and_by_its_schema():
 
 
 def test_the_page_of_the_schema_is_current():
-    page = Path(__file__).parents[2] / "docs" / "report.schema.json"
+    page = Path(__file__).parents[3] / "docs" / "report.schema.json"
     assert page.read_text(encoding="utf-8") == json_schema(), "run `make docs`"
 
 

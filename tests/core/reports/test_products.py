@@ -1,4 +1,4 @@
-"""Steps over a lake that is written by hand: what makes episodes and reports current, and the files they leave."""
+"""Episodes and reports over a lake that is written by hand: what makes them current, and the files they leave."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import chain
 import polars as pl
 import pytest
 import typer
-from infrascope_core.patterns.mining import rules_of
-from infrascope_core.steps import is_current, make, report_files
 from typer.testing import CliRunner
 
 from infrascope_core.cli.report import _lay_out, report
-from infrascope_core.pipeline import TABLES
+from infrascope_core.patterns.scopes import rules_of
+from infrascope_core.pipeline import GRAPH
+from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_REPORT
 from infrascope_core.store.folder import DataFolder
 
@@ -44,10 +44,11 @@ def folder(tmp_path) -> DataFolder:
 
 
 def put(folder: DataFolder, table: str, key: str | None, *rows: dict) -> None:
-    schema = TABLES[table].schema
+    declared = GRAPH.tables[table]
+    schema = declared.schema
     known = dict.fromkeys(schema.names()) | ({"run_key": key, "host": "h"} if key else {})
     known = {name: value for name, value in known.items() if name in schema}
-    folder.lake.write(pl.DataFrame([known | row for row in rows], schema=schema), table, key, made_from=f"{rows}")
+    folder.lake.write(pl.DataFrame([known | row for row in rows], schema=schema), declared, key, made_from=f"{rows}")
 
 
 def score(window: int, alarm: bool) -> dict:
@@ -61,7 +62,7 @@ def score(window: int, alarm: bool) -> dict:
 def make_all(folder: DataFolder) -> None:
     for key in (KEY, CALM):
         for table in ("anomaly_episodes", "anomaly_report"):
-            make(folder, table, key)
+            GRAPH.make(folder, table, key)
 
 
 def contents(folder: DataFolder) -> list[bytes]:
@@ -83,27 +84,29 @@ def test_a_report_leaves_its_text_beside_the_lake(folder):
 def test_a_report_whose_text_was_deleted_is_made_again_to_the_same_bytes(folder, which):
     make_all(folder)
     before = contents(folder)
-    assert is_current(folder, "anomaly_report", KEY)
+    assert GRAPH.is_current(folder, "anomaly_report", KEY)
     report_files(folder, KEY)[which].unlink()
-    assert not is_current(folder, "anomaly_report", KEY)
-    make(folder, "anomaly_report", KEY)
-    assert is_current(folder, "anomaly_report", KEY)
+    assert not GRAPH.is_current(folder, "anomaly_report", KEY)
+    GRAPH.make(folder, "anomaly_report", KEY)
+    assert GRAPH.is_current(folder, "anomaly_report", KEY)
     assert contents(folder) == before
 
 
 def test_an_episode_keeps_the_rules_that_it_was_made_with_until_there_are_narrower_ones(folder):
     def current() -> list[bool]:
-        return [is_current(folder, "anomaly_episodes", key) for key in (KEY, CALM)]
+        return [GRAPH.is_current(folder, "anomaly_episodes", key) for key in (KEY, CALM)]
 
     make_all(folder)
     sides = {"antecedent": ["a_LOW"], "consequent": ["b_LOW"]}
     put(folder, "association_rules", None, {"scope": "gpu"} | sides | RULE)
-    assert current() == [False, True]  # the first rules concern only a run with an alarm
-    make(folder, "anomaly_episodes", KEY)
+    assert current() == [False, False]  # there were none: whether or not the run has an alarm
+    make_all(folder)
     put(folder, "association_rules", None, {"scope": "gpu"} | sides | RULE | {"confidence": 0.99})
     assert current() == [True, True]
+    put(folder, "association_rules", None, {"scope": "gpu"} | sides | RULE, {"scope": "gpu/infer"} | sides | RULE)
+    assert current() == [True, True]  # narrower, but not theirs
     put(folder, "association_rules", None, {"scope": "gpu/train"} | sides | RULE)
-    assert current() == [False, True]
+    assert current() == [False, False]
 
 
 def test_the_rules_of_a_run_are_those_of_its_narrowest_mined_scope(folder):

@@ -1,0 +1,137 @@
+"""The summary of a data folder, over lakes that are written by hand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import polars as pl
+import pytest
+
+from infrascope_core.reports.summary import summarize, worst_episodes
+from infrascope_core.reports.tables import ANOMALY_EPISODES
+from tests.core.handmade import START, HandMade
+
+
+def episodes(handmade: HandMade, run: str, *found: tuple[int, float, float]) -> None:
+    """Episodes as (first window, total surprisal, severity); windows start a second apart, an episode lasts three."""
+    handmade.run(run)
+    rows = [
+        {
+            "host": "h",
+            "episode": number,
+            "first_window": window,
+            "start_ts": START + timedelta(seconds=window),
+            "end_ts": START + timedelta(seconds=window + 3),
+            "total_surprisal": surprisal,
+            "severity": severity,
+        }
+        for number, (window, surprisal, severity) in enumerate(found)
+    ]
+    handmade.put("anomaly_episodes", run, *rows)
+
+
+def label(handmade: HandMade, run: str, *faults: tuple[str, float, float]) -> None:
+    rows = [
+        {"fault": name, "start": START + timedelta(seconds=start), "end": START + timedelta(seconds=end)}
+        for name, start, end in faults
+    ]
+    handmade.put("faults", run, *rows)
+
+
+def test_the_worst_come_first_and_no_run_takes_more_than_two(handmade):
+    episodes(handmade, "r1", (0, 4.0, 9.0), (100, 6.0, 2.0), (200, 5.0, 5.0), (300, 5.0, 4.0))
+    episodes(handmade, "r2", (0, 5.0, 4.5))
+    episodes(handmade, "r3")
+    keys = ["r1", "r2", "r3"]
+    worst = worst_episodes(handmade.folder, keys, 10)
+    assert worst.select("run_key", "first_window", "total_surprisal", "severity").rows() == [
+        ("r1", 100, 6.0, 2.0),
+        ("r1", 200, 5.0, 5.0),
+        ("r2", 0, 5.0, 4.5),
+    ]
+    assert worst_episodes(handmade.folder, keys, 2).equals(worst.head(2))
+    assert worst_episodes(handmade.folder, keys, 0).height == 0
+    assert worst_episodes(handmade.folder, ["r2"], 10)["run_key"].to_list() == ["r2"]
+
+
+def test_equals_come_in_the_order_of_runs_and_windows(handmade):
+    for run in ("r2", "r1"):
+        episodes(handmade, run, (100, 5.0, 4.0), (0, 5.0, 4.0))
+    worst = worst_episodes(handmade.folder, ["r2", "r1"], 10)
+    assert worst.select("run_key", "first_window").rows() == [("r1", 0), ("r1", 100), ("r2", 0), ("r2", 100)]
+
+
+def test_no_runs_have_no_episodes(handmade):
+    worst = worst_episodes(handmade.folder, [], 5)
+    assert worst.schema == {**ANOMALY_EPISODES.schema, "fault": pl.String}
+    assert worst.height == 0
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ([], ""),
+        ([("hog", 10.5, 11)], "hog"),  # within
+        ([("hog", 0, 99)], "hog"),  # around
+        ([("hog", 0, 10)], ""),  # ends in the moment it begins
+        ([("hog", 13, 20)], ""),  # begins in the moment it ends
+        ([("hog", 0, 9.999)], ""),
+        ([("hog", 13.001, 20)], ""),
+        ([("hog", 9, 11), ("leak", 12, 14), ("late", 50, 60)], "hog, leak"),
+    ],
+)
+def test_an_episode_bears_the_labels_that_overlap_it(handmade, faults, expected):
+    episodes(handmade, "r1", (10, 5.0, 4.0))  # from second 10 to second 13
+    label(handmade, "r1", *faults)
+    label(handmade, "r2", ("of another run", 0, 99))
+    assert worst_episodes(handmade.folder, ["r1"], 5)["fault"].to_list() == [expected]
+
+
+def test_the_summary_of_a_small_fleet(handmade):
+    handmade.run("r1", samples=18_000, host="h1")  # 0.1 s each: half an hour
+    handmade.run("r2", samples=36_000, host="h2")
+    handmade.run("r3", platform="cpu", samples=1, interval_s=None)
+    handmade.run("r4", status="rejected")
+    usable = {"platform": "gpu", "status": "usable"}
+    catalog = [usable | {"metric": "a"}, usable | {"metric": "b"}, usable | {"metric": "c", "status": "always_zero"}]
+    handmade.put("metric_catalog", None, *catalog)
+    handmade.thresholds(("dead", 1.0, 0.0, 0.0), ("load", 0.5, 0.5, 0.0))
+    summary = summarize(handmade.folder)
+    assert summary.accepted == 3
+    assert summary.runs.rows() == [("cpu", "train", "W", 1, 1, 0.0), ("gpu", "train", "W", 2, 2, pytest.approx(1.5))]
+    assert summary.exclusions.rows() == [("gpu", "always_zero", 1), ("gpu", "usable", 2)]
+    assert summary.degenerate.rows() == [("gpu", "dead")]
+    assert summary.warehouse == handmade.folder.warehouse
+    assert (summary.rules.height, summary.episodes.height, summary.rejected.height) == (0, 0, 0)
+
+
+def test_the_summary_shows_the_strongest_rules_of_whole_platforms_only(handmade):
+    rule = {
+        "antecedent": ["GPU_util_HIGH"], "consequent": ["CPU_busy_HIGH"], "support": 0.3, "confidence": 0.9,
+        "lift": 2.0, "leverage": 0.1, "conviction": 5.0, "runs": 3, "p_value": 0.0, "q_value": 0.0,
+        "cross_subsystem": True,
+    }  # fmt: skip
+    other = rule | {"consequent": ["Mem_util_HIGH"], "leverage": 0.2}
+    within = rule | {"consequent": ["GPU_power_HIGH"], "leverage": 0.3, "cross_subsystem": False}
+    rules = [
+        {"scope": "gpu"} | rule,
+        {"scope": "gpu"} | other,
+        {"scope": "gpu"} | within,
+        {"scope": "gpu/train"} | rule,
+    ]
+    handmade.put("association_rules", None, *rules)
+    summary = summarize(handmade.folder)
+    assert summary.rules.select("scope", "consequent").rows() == [
+        ("gpu", ["Mem_util_HIGH"]),
+        ("gpu", ["CPU_busy_HIGH"]),
+    ]
+    assert summarize(handmade.folder, rules=1).rules["leverage"].to_list() == [0.2]
+
+
+def test_the_summary_of_an_empty_folder(handmade):
+    summary = summarize(handmade.folder)
+    assert summary.accepted == 0
+    assert [getattr(summary, name).height for name in ("runs", "rejected", "exclusions", "degenerate", "rules")] == [
+        0
+    ] * 5
+    assert summary.episodes.height == 0
