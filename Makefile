@@ -44,7 +44,7 @@ evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluat
 
 docs: $(READY)   ## write docs/tables.md and the reports' schema anew from the code
 	@$(BIN)/python -c 'from infrascope_core.tables import as_markdown; print(as_markdown(), end="")' > docs/tables.md
-	@$(BIN)/python -c 'from infrascope_core.report import json_schema; print(json_schema(), end="")' > docs/report.schema.json
+	@$(BIN)/python -c 'from infrascope_core.reports.model import json_schema; print(json_schema(), end="")' > docs/report.schema.json
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
 	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update

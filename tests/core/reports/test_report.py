@@ -18,20 +18,13 @@ from markdown_it import MarkdownIt
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, WINDOW_FEATURES
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.quality.tables import QUALITY_METRICS
-from infrascope_core.reports.report import (
-    ComparedWith,
-    Evidence,
-    RunReport,
-    as_json,
-    as_markdown,
-    as_row,
-    escape,
-    json_schema,
-    next_step,
-    run_report,
-)
+from infrascope_core.reports.evidence import ComparedWith, Evidence
+from infrascope_core.reports.model import RunReport, json_schema
+from infrascope_core.reports.next_steps import next_step
+from infrascope_core.reports.rendering import as_json, as_markdown, as_row, escape
 from infrascope_core.reports.settings import ReportSettings
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
+from infrascope_core.reports.verdict import run_report
 from infrascope_core.run_files.columns import SUBSYSTEMS, subsystem
 
 START = dt.datetime(2025, 5, 7, 10, 32)
