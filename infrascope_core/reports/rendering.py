@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
+from collections.abc import Callable
 from functools import cache, partial
 from importlib.resources import files
 
@@ -48,12 +50,41 @@ def as_json(report: RunReport) -> str:
 
 def as_markdown(report: RunReport) -> str:
     """The report as markdown (with GitHub's tables); every value is escaped on its way in."""
+    return re.sub(r"\n{3,}", "\n\n", _laid_out(report, "report.md.jinja", escape)).strip() + "\n"
+
+
+def as_text(report: RunReport, width: int | None = None) -> str:
+    """The report as plain text, without control characters; headings begin at the margin, all else is indented.
+
+    Parameters
+    ----------
+    report : RunReport
+        The report.
+    width : int, optional
+        Columns at which lines are wrapped, but never within a word; by default they are not.
+    """
+    text = re.sub(r"\n{3,}", "\n\n", _laid_out(report, "report.txt.jinja", _plain)).strip("\n")
+    return "\n".join(_wrapped(line, width) for line in text.splitlines()) + "\n"
+
+
+def _wrapped(line: str, width: int | None) -> str:
+    if width is None or len(line) <= width:
+        return line
+    indent = len(line) - len(line.lstrip()) + (2 if line.lstrip().startswith("- ") else 0)
+    return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _plain(value: object) -> str:
+    """Text on one line, without control characters."""
+    return "–" if value is None else printable(value).strip()
+
+
+def _laid_out(report: RunReport, layout: str, finalize: Callable[[object], str]) -> str:
     days = {report.started_at.date()} if report.started_at else set()
     days |= {t.date() for e in report.episodes for t in (e.start, e.end)} | {row.start.date() for row in report.table}
-    text = _template().render(
+    return _template(layout, finalize).render(
         r=report, several_hosts=len(report.hosts) > 1, verdicts=_VERDICTS, moment=partial(moment, len(days) > 1)
     )
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#!~&@$^{}])")
@@ -72,10 +103,10 @@ def escape(value: object) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template(layout: str, finalize: Callable[[object], str]) -> jinja2.Template:
     environment = jinja2.Environment(
-        autoescape=False,  # escaping for HTML would not do: `finalize` escapes for markdown
-        finalize=escape,
+        autoescape=False,  # escaping for HTML would not do: `finalize` escapes for the form at hand
+        finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -85,4 +116,4 @@ def _template() -> jinja2.Template:
         "number": lambda x: "beyond all numbers" if x is None else f"{x:.3g}",
         "percent": "{:.0%}".format,
     }
-    return environment.from_string((files(__package__) / "report.md.jinja").read_text(encoding="utf-8"))
+    return environment.from_string((files(__package__) / layout).read_text(encoding="utf-8"))

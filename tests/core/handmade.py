@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import polars as pl
 
@@ -49,3 +49,38 @@ class HandMade:
             alive = (low, med, high).count(0) < 2
             rows.append({"platform": platform, "metric_group": name, "degenerate": not alive} | shares)
         self.put("thresholds", None, *rows)
+
+
+KEY = "train_MLPforCls_default_2025-05-07T00-00-00_h"
+CALM = KEY.replace("T00", "T01")
+
+
+def fill_with_two_runs(handmade: HandMade) -> DataFolder:
+    """Two runs, of which `KEY` has an alarm and `CALM` none, up to their scores; and no baseline."""
+    folder = handmade.folder
+    folder.root.mkdir()
+    folder.remember_settings()
+    handmade.put("baselines", None)
+    for key, alarm in ((KEY, True), (CALM, False)):
+        handmade.run(key, samples=600)
+        handmade.put("anomaly_scores", key, *(_score(w, alarm and w == 5) for w in range(20)))
+        windows = [{"host": "h", "window": w, "metric": "AverageCPUUtilization[%]", "mean": 1.0} for w in range(20)]
+        handmade.put("window_features", key, *windows)
+        handmade.put("quality_metrics", key, {"host": "h", "metric": "AverageCPUUtilization[%]", "subsystem": "CPU"})
+        for table in ("anomaly_reasons", "baskets"):
+            handmade.put(table, key)
+    return folder
+
+
+def _score(window: int, alarm: bool) -> dict:
+    return {
+        "host": "h", "window": window, "start_ts": START + timedelta(seconds=window), "anomalous": alarm,
+        "surprisal": 4.0 if alarm else 0.5, "agreement": int(alarm), "flagged_by": ["zscore"] if alarm else [],
+    }  # fmt: skip
+
+
+def make_reports(folder: DataFolder) -> None:
+    """Episodes and report of both runs."""
+    for key in (KEY, CALM):
+        for table in ("anomaly_episodes", "anomaly_report"):
+            GRAPH.make(folder, table, key)

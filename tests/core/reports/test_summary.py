@@ -6,9 +6,18 @@ from datetime import timedelta
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from infrascope_core.reports.summary import summarize, worst_episodes
+from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
+from infrascope_core.quality.settings import SelectionSettings
+from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.quality.trust import plan_of_platform
+from infrascope_core.reports.summary import by_reason, summarize, use_of_metrics, worst_episodes
 from infrascope_core.reports.tables import ANOMALY_EPISODES
+from infrascope_core.run_files.tables import REJECTED_FILES
+from infrascope_core.store.folder import DataFolder
+from tests.core.conftest import SAMPLE
 from tests.core.handmade import START, HandMade
 
 
@@ -92,14 +101,14 @@ def test_the_summary_of_a_small_fleet(handmade):
     handmade.run("r2", samples=36_000, host="h2")
     handmade.run("r3", platform="cpu", samples=1, interval_s=None)
     handmade.run("r4", status="rejected")
-    usable = {"platform": "gpu", "status": "usable"}
+    usable = {"platform": "gpu", "status": "usable", "metric_class": "dynamic"}
     catalog = [usable | {"metric": "a"}, usable | {"metric": "b"}, usable | {"metric": "c", "status": "always_zero"}]
     handmade.put("metric_catalog", None, *catalog)
     handmade.thresholds(("dead", 1.0, 0.0, 0.0), ("load", 0.5, 0.5, 0.0))
     summary = summarize(handmade.folder)
     assert summary.accepted == 3
     assert summary.runs.rows() == [("cpu", "train", "W", 1, 1, 0.0), ("gpu", "train", "W", 2, 2, pytest.approx(1.5))]
-    assert summary.exclusions.rows() == [("gpu", "always_zero", 1), ("gpu", "usable", 2)]
+    assert summary.metrics.rows() == [("gpu", "watched", 2, "usable"), ("gpu", "left out", 1, "always zero")]
     assert summary.degenerate.rows() == [("gpu", "dead")]
     assert summary.warehouse == handmade.folder.warehouse
     assert (summary.rules.height, summary.episodes.height, summary.rejected.height) == (0, 0, 0)
@@ -131,7 +140,85 @@ def test_the_summary_shows_the_strongest_rules_of_whole_platforms_only(handmade)
 def test_the_summary_of_an_empty_folder(handmade):
     summary = summarize(handmade.folder)
     assert summary.accepted == 0
-    assert [getattr(summary, name).height for name in ("runs", "rejected", "exclusions", "degenerate", "rules")] == [
-        0
-    ] * 5
+    frames = ("runs", "rejected", "rejections", "metrics", "degenerate", "rules")
+    assert [getattr(summary, name).height for name in frames] == [0] * 6
     assert summary.episodes.height == 0
+
+
+# -- metrics in use
+
+
+def test_each_use_of_a_metric_has_its_reason(handmade):
+    rows = [
+        {"metric": "a", "status": "usable", "metric_class": "dynamic"},
+        {"metric": "b", "status": "redundant", "metric_class": "dynamic", "represented_by": "a"},
+        {"metric": "c", "status": "near_constant", "metric_class": "static"},
+        {"metric": "d", "status": "near_constant", "metric_class": "dynamic", "treatment": "rate"},
+        {"metric": "e", "status": "near_constant", "metric_class": "dynamic", "treatment": "derived"},
+        {"metric": "f", "status": "always_missing"},
+        {"metric": "g", "status": "always_zero"},
+    ]
+    handmade.put("metric_catalog", None, *({"platform": "gpu", "treatment": "as_is"} | row for row in rows))
+    watched = [
+        ("watched", 1, "constant so far, watched for a change"),
+        ("watched", 1, "nearly constant counter, watched by its rate"),
+        ("watched", 1, "redundant, but metric selection is off"),
+        ("watched", 1, "usable"),
+    ]
+    left_out = [("left out", 1, why) for why in ("always missing", "always zero", "nearly constant")]
+    assert use_of_metrics(handmade.folder).drop("platform").rows() == watched + left_out
+    selecting = handmade.folder.settings.model_copy(update={"selection": SelectionSettings(enabled=True)})
+    found = use_of_metrics(DataFolder(handmade.folder.root, selecting)).drop("platform").rows()
+    assert found == [*watched[:2], watched[3], *left_out, ("left out", 1, "redundant")]
+
+
+@pytest.mark.skipif(not list(SAMPLE.glob("*.txt.gz")), reason="no sample runs are recorded here")
+def test_the_metrics_that_are_watched_are_those_that_the_detectors_see(make_all, tmp_path):
+    folder = make_all(tmp_path / "data", SAMPLE, until="baselines")
+    watched = use_of_metrics(folder).filter(use="watched")["metrics"].sum()
+    features = folder.lake.read_all(WINDOW_FEATURES)
+    assert watched == features["metric"].n_unique() > 50
+    assert watched == len(plan_of_platform(folder, "cpu").classes)
+    by_workload = folder.lake.read(BASELINES).select("workload", "metrics")
+    assert by_workload.filter(pl.col("metrics") == watched).height == by_workload.height
+    assert use_of_metrics(folder)["metrics"].sum() == folder.lake.read(METRIC_CATALOG).height
+
+
+# -- rejected files
+
+
+def rejected(*reasons: str) -> pl.DataFrame:
+    rows = [{"path": f"/runs/{number}.txt", "reason": reason} for number, reason in enumerate(reasons)]
+    base = dict.fromkeys(REJECTED_FILES.schema.names())
+    return pl.DataFrame([base | row for row in rows], schema=REJECTED_FILES.schema)
+
+
+def test_files_are_rejected_for_one_reason_whatever_line_or_name_it_concerns():
+    files = rejected(
+        "empty: expected a header line",
+        "line 6 has 7 fields, the header has 6 (tab-separated)",
+        "line 9 has 5 fields, the header has 6 (tab-separated)",
+        "empty: expected a header line",
+        "line 8, column 'Memory:MemAvailable.h1[kB]': expected a number, found 'a lot'",
+        "line 8, column 'Busy%.\\'h2[%]': expected a number, found \"it's\"",
+        "line 3: expected a time as 2025-04-26 13:38:18.600, found 'x'",
+        "duplicate run key: /a/b/one.txt is another file of the same name",
+        "duplicate run key: /c/two.txt is another file of the same name",
+        "line 31 has 9 fields, the header has 6 (tab-separated)",
+    )
+    assert by_reason(files).rows() == [
+        ("line … has … fields, the header has 6 (tab-separated)", 3, "/runs/1.txt"),
+        ("duplicate run key: … is another file of the same name", 2, "/runs/7.txt"),
+        ("empty: expected a header line", 2, "/runs/0.txt"),
+        ("line 8, column …: expected a number, found …", 2, "/runs/4.txt"),
+        ("line 3: expected a time as 2025-04-26 13:38:18.600, found 'x'", 1, "/runs/6.txt"),
+    ]
+
+
+@given(st.lists(st.text(), max_size=8))
+def test_every_rejected_file_is_counted_and_a_reason_of_its_own_is_whole(reasons):
+    found = by_reason(rejected(*reasons))
+    assert found["files"].sum() == len(reasons)
+    assert set(found.filter(files=1)["reason"]) <= set(reasons)
+    if reasons:
+        assert by_reason(rejected(reasons[0], reasons[0])).rows() == [(reasons[0], 2, "/runs/0.txt")]
