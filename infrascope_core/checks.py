@@ -17,6 +17,7 @@ from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
 _SMALLEST_SHARE = 1e-4
 """Shares are held above this in the stability index, so that an empty level does not make it infinite."""
+_CHANGED = "its runs, their data or its settings changed after it was made"
 
 
 def basket_gaps(folder: DataFolder) -> pl.DataFrame:
@@ -91,15 +92,14 @@ def unjudged(folder: DataFolder) -> pl.DataFrame:
 
 
 def unpooled(folder: DataFolder, graph: Graph) -> pl.DataFrame:
-    """Pooled products that do not cover what the lake holds: table, why; those that are made on demand left out."""
+    """Fitted, mined and compared products that do not cover the runs of the lake: table, why.
+
+    A folder without runs lacks nothing; what is made on demand is never missing.
+    """
+    scopes = (Scope.FITTED, Scope.MINED, Scope.COMPARED) if accepted(folder).height else ()
     stale = [
-        (
-            product.name,
-            "never made"
-            if not folder.lake.has(product.tables[0])
-            else f"{product.scope}: runs or what it rests on changed since",
-        )
+        (product.name, _CHANGED if folder.lake.has(product.tables[0]) else "never made")
         for product in graph.order
-        if product.scope in (Scope.FITTED, Scope.MINED, Scope.COMPARED) and not graph.is_current(folder, product.name)
+        if product.scope in scopes and not graph.is_current(folder, product.name)
     ]
     return pl.DataFrame(stale, schema={"table": pl.String, "why": pl.String}, orient="row")

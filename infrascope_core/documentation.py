@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from infrascope_core.contract import Table
 from infrascope_core.pipeline import GRAPH
-from infrascope_core.reports.report import json_schema
+from infrascope_core.reports.model import json_schema
 from infrascope_core.section import Section
 from infrascope_core.settings import Settings
 from infrascope_core.store.atomic import write_text

@@ -19,7 +19,7 @@ from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.quality.settings import ClassSettings, PruningCurveSettings, ReanalysisSettings, SelectionSettings
 from infrascope_core.reports.settings import EpisodeSettings, ReportSettings
 from infrascope_core.run_files.settings import ReaderSettings
-from infrascope_core.section import Section
+from infrascope_core.section import Section, fault_in_words
 from infrascope_core.studies.settings import AgreementSettings, LatencySettings, SimilaritySettings
 from infrascope_core.symbols.settings import WindowSettings
 
@@ -61,8 +61,8 @@ def load_settings(path: str | Path | None) -> Settings:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         return Settings.model_validate({} if content is None else content)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise SettingsError(f"{path}: {where}: {first['msg']}") from None
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise SettingsError(f"{path}: no readable YAML ({str(error).splitlines()[0]})") from None
+        raise SettingsError(f"{path}: {fault_in_words(Settings, error)}") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise SettingsError(f"{path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None

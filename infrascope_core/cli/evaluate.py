@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
-from infrascope_core.cli.console import DebugOption, frame_table, one_sentence, printable
+from infrascope_core.cli.console import DebugOption, SettingsOption, frame_table, one_sentence, stdout_console
+from infrascope_core.cli.progress import shown_progress
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.reports.wording import count, duration, printable
 from infrascope_core.settings import load_settings
 from infrascope_core.store.product import OnProgress
 
@@ -24,62 +26,56 @@ if TYPE_CHECKING:
     from infrascope_core.evaluation.data_set import DataSet, Evaluation
 
 
-def add_evaluate(app: typer.Typer) -> None:
-    """Add the command to the application."""
+def evaluate(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of labelled run files; each is a data set.")
+    ],
+    reference: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of healthy runs to compare with; by default the earlier half of DIR's healthy runs."),
+    ] = None,
+    reference_phase: Annotated[
+        str | None, typer.Option(help="Take the healthy runs of this phase as the reference for the other phases.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Keep lake and models in this new folder, one below it per data set.")
+    ] = None,
+    settings: SettingsOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Measure on labelled runs how well faults are found.
 
-    @app.command()
-    def evaluate(
-        folders: Annotated[
-            list[Path], typer.Argument(metavar="DIR...", help="Folders of labelled run files; each is a data set.")
-        ],
-        reference: Annotated[
-            list[Path] | None,
-            typer.Option(help="Folder of healthy runs to compare with; else the earlier half of DIR's healthy runs."),
-        ] = None,
-        reference_phase: Annotated[
-            str | None, typer.Option(help="The healthy runs of this phase are the reference of the other phases.")
-        ] = None,
-        json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")] = None,
-        data: Annotated[
-            Path | None, typer.Option(help="Keep lake and models in this new folder, one below it per data set.")
-        ] = None,
-        settings: Annotated[
-            Path | None, typer.Option(help="YAML file with settings that differ from the defaults.")
-        ] = None,
-        debug: DebugOption = False,
-    ) -> None:
-        """Judge labelled runs by healthy ones, and say how well faults are found.
+    A label file lies beside each run (STEM.faults.csv); a header without rows says that the run is healthy.
+    No run is judged by a baseline that it took part in.
 
-        A label file lies beside each run (STEM.faults.csv); a header without rows says that the run is healthy.
-        No run is judged by a baseline that it took part in.
+    Exit status: 1 if no run could be judged.
+    """
+    with one_sentence(debug):
+        # scikit-learn and the rest take a second to import: `--help` does without
+        from infrascope_core.evaluation.data_set import evaluate as evaluate_sets  # noqa: PLC0415
 
-        Exit status: 1 if no run could be judged.
-        """
-        with one_sentence(debug):
-            # scikit-learn and the rest take a second to import: `--help` does without
-            from infrascope_core.evaluation.data_set import evaluate as evaluate_sets  # noqa: PLC0415
-
-            sets = _data_sets(folders, reference or [], reference_phase)
-            under = load_settings(settings)
-            if json_file is not None and not json_file.absolute().parent.is_dir():
-                raise InfraScopeError(f"{json_file}: there is no such folder to write to")
-            with _folder(data) as place:
-                result = evaluate_sets(sets, place, under, on_set=_progress)
-            if json_file is not None:
-                json_file.write_text(result.as_json(), encoding="utf-8")
-            show(result)
+        sets = _data_sets(folders, reference or [], reference_phase)
+        under = load_settings(settings)
+        if json_file is not None and not json_file.absolute().parent.is_dir():
+            raise InfraScopeError(f"{json_file}: its folder does not exist")
+        with _folder(data) as place, shown_progress() as on_progress:
+            result = evaluate_sets(sets, place, under, on_set=partial(_of_set, on_progress))
+        if json_file is not None:
+            json_file.write_text(result.as_json(), encoding="utf-8")
+        show(result)
 
 
 def _data_sets(folders: Sequence[Path], reference: Sequence[Path], phase: str | None) -> list[DataSet]:
     from infrascope_core.evaluation.data_set import DataSet, Reference  # noqa: PLC0415
 
     if reference and phase:
-        raise InfraScopeError("a reference is given by --reference or by --reference-phase, not by both")
+        raise InfraScopeError("--reference and --reference-phase exclude each other")
     names: dict[str, Path] = {}
     for folder in folders:
         name = _name(folder)
         if name in names:
-            raise InfraScopeError(f"{folder}: {names[name]} is a data set of the same name; give them one by one")
+            raise InfraScopeError(f"{folder}: {names[name]} is a data set of the same name; evaluate them separately")
         names[name] = folder
     return [
         DataSet(name=name, paths=(folder,), reference=Reference(paths=tuple(reference), phase=phase))
@@ -102,53 +98,47 @@ def _folder(data: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _progress(name: str) -> OnProgress:
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        return lambda table, done, total: None
-
-    def on_progress(table: str, done: int, total: int) -> None:
-        console.print(Text(f"{name}: {table} {done} of {total}"), end="\n" if done == total else "\r")
-
-    return on_progress
+def _of_set(on_progress: OnProgress, name: str) -> OnProgress:
+    return lambda product, done, total: on_progress(f"{name}: {product}", done, total)
 
 
 def show(result: Evaluation) -> None:
     """Print the figures of every data set, of every fault, and over all."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console = stdout_console()
     for name, judgement in result.judgements.items():
         split = result.splits[name]
-        hours = judgement.runs["healthy_hours"].sum()
+        healthy = duration(timedelta(hours=float(judgement.runs["healthy_hours"].sum())))
         console.print(
             Text(
-                f"{name}: {judgement.runs.height} runs judged by {len(split.reference)} reference runs, "
-                f"{judgement.events.height} faults, {hours:.2f} healthy hours",
+                f"{name}: {count(judgement.runs.height, 'run')} judged by "
+                f"{count(len(split.reference), 'reference run')}, {count(judgement.events.height, 'fault')}, "
+                f"{healthy} without a fault",
                 style="bold",
             )
         )
         for note in judgement.notes:
             console.print(Text(f"  {printable(note)}"), soft_wrap=True)
-        for path, said in judgement.problems:
-            console.print(Text(f"  {printable(path)}: {printable(said)}", style="yellow"), soft_wrap=True)
-    for said in result.unjudged.values():
-        console.print(Text(f"  {printable(said)}", style="yellow"), soft_wrap=True)
+        for path, problem in judgement.problems:
+            console.print(Text(f"  {printable(path)}: {printable(problem)}", style="yellow"), soft_wrap=True)
+    for reason in result.unjudged.values():
+        console.print(Text(f"  {printable(reason)}", style="yellow"), soft_wrap=True)
     console.print()
     figures = result.figures
     for scope in [*result.judgements, *([None] if len(result.judgements) > 1 else [])]:
         here = figures.filter(pl.col("data_set").eq_missing(pl.lit(scope)) & pl.col("part").is_null())
         title = "All data sets" if scope is None else scope
         console.print(separation_table(f"{title}: separation of windows", here.filter(pl.col("fault").is_null())))
-        console.print(alarm_table(f"{title}: what is raised, per fault", here))
+        console.print(alarm_table(f"{title}: what is reported, per fault", here))
 
 
-def separation_table(title: str, figures: pl.DataFrame) -> Table:
+def separation_table(title: str, figures: pl.DataFrame) -> Group:
     """Methods against areas, with intervals."""
     wide = figures.drop_nulls("method").with_columns(text=_interval()).pivot("figure", index="method", values="text")
     columns = {"method": "method", "roc_auc": "ROC-AUC", "average_precision": "average precision", "vus_pr": "VUS-PR"}
     return frame_table(title, wide, **{name: head for name, head in columns.items() if name in wide.columns})
 
 
-def alarm_table(title: str, figures: pl.DataFrame) -> Table:
+def alarm_table(title: str, figures: pl.DataFrame) -> Group:
     """Faults against recall, delay, blame and culprits; false alarms with all faults.
 
     The chance beside a share is what a random ranking of the run's metrics would reach.

@@ -1,66 +1,95 @@
-"""`infrascope report`: the reports that a run of the folder has left, as text or as JSON."""
+"""`infrascope report`: the verdict on a run as text, markdown or JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
+from pydantic import ValidationError
+from rich.text import Text
 
-from infrascope_core.cli.console import DebugOption, one_sentence
+from infrascope_core.cli.console import DataOption, DebugOption, one_sentence, stdout_console
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.reports.tables import ANOMALY_REPORT
+from infrascope_core.reports.wording import named
 from infrascope_core.store.folder import DataFolder
+
+Format = Literal["text", "markdown", "json"]
+_ENDINGS: dict[str, Format] = {".md": "markdown", ".markdown": "markdown", ".json": "json"}
+_MATCHES = 5
+"""Most runs that are listed where a prefix matches several."""
 
 
 def report(
-    run_key: Annotated[str | None, typer.Argument(help="The run: its file's name without the ending.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every run, one after another.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON: one report, or with --all a list.")] = False,
-    data: Annotated[Path, typer.Option("--data", help="Folder that `infrascope run` filled.")] = Path("data"),
+    run_key: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Name of the run file without its ending, or a unique prefix.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All runs, one after another.")] = False,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="By default as the ending of --out says (.md, .json), else text."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The same as --format json; with --all a list of reports.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of the terminal.")] = None,
+    data: DataOption = Path("data"),
     debug: DebugOption = False,
 ) -> None:
-    """Show the verdict on a run: what was abnormal, where, why, and what to look at first.
-
-    On a terminal the text is laid out; into a file or a pipe it goes as markdown.
-    """
+    """Show the verdict on a run: what was abnormal, where, why, and what to check first."""
     with one_sentence(debug):
+        form = "json" if as_json else form or _ENDINGS.get(out.suffix.lower() if out else "", "text")
         folder = DataFolder.as_last_filled(data)
-        texts = [_text(folder, key, as_json) for key in _chosen(folder, run_key, every)]
-        if as_json:
-            reports = [json.loads(text) for text in texts]
-            typer.echo(json.dumps(reports if every else reports[0], sort_keys=True, indent=1))
-        elif sys.stdout.isatty():
-            _lay_out(texts)
+        keys = _chosen(folder, run_key, every)
+        if form == "text" and out is None:
+            _print_text(folder, keys)
+            return
+        text = _joined(folder, keys, form, every)
+        if out is None:
+            typer.echo(text, nl=False)
         else:
-            typer.echo("\n---\n\n".join(texts), nl=False)
+            out.write_text(text, encoding="utf-8")
 
 
-def _lay_out(texts: list[str]) -> None:
-    """Print markdown as a terminal shows it."""
-    from rich.console import ConsoleOptions, RenderResult  # noqa: PLC0415 - for a fast `--help`
-    from rich.markdown import Markdown, TableElement  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+def _joined(folder: DataFolder, keys: Sequence[str], form: Format, every: bool) -> str:
+    texts = [_in_form(folder, key, form) for key in keys]
+    if form == "json":
+        reports = [json.loads(text) for text in texts]
+        return json.dumps(reports if every else reports[0], sort_keys=True, indent=1) + "\n"
+    return ("\n---\n\n" if form == "markdown" else "\n\n").join(texts)
 
-    class Whole(TableElement):
-        """A table that breaks long names instead of cutting them off."""
 
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            for part in super().__rich_console__(console, options):
-                for column in part.columns if isinstance(part, Table) else ():
-                    column.overflow = "fold"
-                yield part
+def _print_text(folder: DataFolder, keys: Sequence[str]) -> None:
+    """Print plain text: wrapped, with bold headings, on a terminal; a line a sentence in a pipe."""
+    console = stdout_console()
+    width = console.width if sys.stdout.isatty() else None
+    for line in "\n\n".join(_in_form(folder, key, "text", width) for key in keys).splitlines():
+        heading = line and not line.startswith(" ")
+        console.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
 
-    class Report(Markdown):
-        elements = {**Markdown.elements, "table_open": Whole}  # noqa: RUF012 - rich's own way
 
-    console = Console(highlight=False)
-    for text in texts:
-        console.print(Report(text, hyperlinks=False))
+def _in_form(folder: DataFolder, key: str, form: Format, width: int | None = None) -> str:
+    """The report on a run; its files are made again if somebody deleted them or an earlier version left them."""
+    from infrascope_core.pipeline import GRAPH  # noqa: PLC0415 - for a fast `--help`
+    from infrascope_core.reports.model import RunReport  # noqa: PLC0415
+    from infrascope_core.reports.products import report_files  # noqa: PLC0415
+    from infrascope_core.reports.rendering import as_text  # noqa: PLC0415
+
+    markdown, as_data = report_files(folder, key)
+    if not (markdown.is_file() and as_data.is_file()):
+        GRAPH.make(folder, ANOMALY_REPORT, key)
+    if form != "text":
+        return (as_data if form == "json" else markdown).read_text(encoding="utf-8")
+    try:
+        return as_text(RunReport.model_validate_json(as_data.read_text(encoding="utf-8")), width)
+    except ValidationError:
+        GRAPH.make(folder, ANOMALY_REPORT, key)
+        return as_text(RunReport.model_validate_json(as_data.read_text(encoding="utf-8")), width)
 
 
 def _chosen(folder: DataFolder, run_key: str | None, every: bool) -> list[str]:
@@ -69,25 +98,18 @@ def _chosen(folder: DataFolder, run_key: str | None, every: bool) -> list[str]:
     Raises
     ------
     InfraScopeError
-        Neither a run nor all were asked for, or both, or there is no report on the run.
+        Neither a run nor all were asked for, or both; or no report, or more than one, is on a run of that name.
     """
     if every == (run_key is not None):
         raise InfraScopeError("name one run, or give --all")
     known = folder.lake.keys(ANOMALY_REPORT)
     if run_key is None:
         return known
-    if run_key not in known:
-        like = get_close_matches(run_key, known, n=1)
-        hint = f"; did you mean {like[0]}?" if like else ""
-        raise InfraScopeError(f"{run_key[:200]}: there is no report on a run of that name{hint}")
-    return [run_key]
-
-
-def _text(folder: DataFolder, key: str, as_json: bool) -> str:
-    from infrascope_core.pipeline import GRAPH  # noqa: PLC0415 - for a fast `--help`
-    from infrascope_core.reports.products import report_files  # noqa: PLC0415
-
-    markdown, as_data = report_files(folder, key)
-    if not (markdown.is_file() and as_data.is_file()):  # somebody deleted them
-        GRAPH.make(folder, ANOMALY_REPORT, key)
-    return (as_data if as_json else markdown).read_text(encoding="utf-8")
+    matches = [run_key] if run_key in known else [key for key in known if key.startswith(run_key)]
+    if len(matches) == 1:
+        return matches
+    if run_key and matches:
+        raise InfraScopeError(f"{run_key}: {len(matches)} runs begin with that: {named(matches, _MATCHES)}")
+    like = get_close_matches(run_key, known, n=1)
+    hint = f"; did you mean {like[0]}?" if like else ""
+    raise InfraScopeError(f"{run_key[:200]}: there is no report on a run of that name{hint}")

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from infrascope_core.errors import RecipeError
 from infrascope_core.run_files.columns import SUBSYSTEMS
+from infrascope_core.section import fault_in_words
 from infrascope_core.store.folder import DataFolder
 
 Reducer = Literal["median", "mean", "sum", "max"]
@@ -95,7 +96,7 @@ class Recipe(_Strict):
     def _distinct(cls, groups: tuple[MetricGroup, ...]) -> tuple[MetricGroup, ...]:
         names = [group.name.lower() for group in groups]
         if len(set(names)) < len(names):
-            raise ValueError("two groups have the same name")
+            raise ValueError("two groups have the same name, upper and lower case apart")
         return groups
 
     @property
@@ -132,8 +133,8 @@ def load_recipe(name_or_path: str) -> Recipe:
     try:
         return Recipe.model_validate(yaml.safe_load(source.read_text(encoding="utf-8")))
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise RecipeError(f"{name_or_path}: {where}: {first['msg']}") from None
-    except (yaml.YAMLError, ValueError, OSError, RecursionError) as error:
-        raise RecipeError(f"{name_or_path}: not readable YAML ({str(error).splitlines()[0]})") from None
+        raise RecipeError(f"{name_or_path}: {fault_in_words(Recipe, error)}") from None
+    except OSError as error:
+        raise RecipeError(f"{name_or_path}: cannot be read ({error.strerror or error})") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise RecipeError(f"{name_or_path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None

@@ -16,8 +16,10 @@ from infrascope_core.patterns.scopes import rules_of
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.reports.episodes import build_episodes
-from infrascope_core.reports.report import PRESENCE, ComparedWith, Evidence, as_json, as_markdown, as_row, run_report
+from infrascope_core.reports.evidence import PRESENCE, ComparedWith, Evidence
+from infrascope_core.reports.rendering import as_json, as_markdown, as_row
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
+from infrascope_core.reports.verdict import run_report
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.store.atomic import write_text
@@ -100,7 +102,8 @@ def _own_past(folder: DataFolder, key: str, scores: pl.DataFrame) -> ComparedWit
     if version is None:
         return None
     run, windows = run_file(folder, key), windows_of_past(folder, key)
-    of = Identity(*(str(run[name]) for name in WORKLOAD_KEY), "past", windows, 1, str(version))
+    platform, phase, workload = (str(run[name]) for name in WORKLOAD_KEY)
+    of = Identity(platform, phase, workload, "past", windows, 1, str(version))
     return ComparedWith(f"{windows} windows of {of}", own=True, alone=True, hosts=frozenset([str(run["host"])]))
 
 

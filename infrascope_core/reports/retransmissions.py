@@ -1,6 +1,6 @@
 """Retransmissions: the workload's own, or a fault's (Reveal, section 6, injected packet loss).
 
-What belongs here: the rule. Its classes of metrics and its limits are in `recipes/retransmissions.yaml`.
+What belongs here: the rule. Its classes of metrics and its limits stand in `retransmissions.yaml`.
 
 The paper injects 0.1, 0.2 and 1 % packet loss and finds that neither the number of retransmissions nor the
 throughput tells a fault from a bursty workload; what tells is what moves with them. At 0.1 % the utilisation of the
@@ -27,10 +27,10 @@ from typing import Any
 import polars as pl
 import yaml
 
+from infrascope_core.contract import EPISODE_KEY
+
 FAULT_INDUCED = "fault-induced"
 WORKLOAD_INTRINSIC = "workload-intrinsic"
-
-EPISODE = ["run_key", "host", "episode"]
 
 
 def judge(evidence: pl.DataFrame) -> pl.DataFrame:
@@ -56,7 +56,7 @@ def judge(evidence: pl.DataFrame) -> pl.DataFrame:
     classified = evidence.join(classes, on="metric", how="left", maintain_order="left")
     near = (
         classified.filter(pl.col("class") == "retransmissions")
-        .select(*EPISODE, pl.concat_list(pl.col("window") + step for step in (-1, 0, 1)).alias("window"))
+        .select(*EPISODE_KEY, pl.concat_list(pl.col("window") + step for step in (-1, 0, 1)).alias("window"))
         .explode("window", empty_as_null=False, keep_nulls=False)
         .unique()
     )
@@ -67,8 +67,8 @@ def judge(evidence: pl.DataFrame) -> pl.DataFrame:
         return pl.col("weight").filter(which).sum() / pl.col("weight").sum()
 
     return (
-        classified.join(near, on=[*EPISODE, "window"], how="semi")
-        .group_by(EPISODE)
+        classified.join(near, on=[*EPISODE_KEY, "window"], how="semi")
+        .group_by(EPISODE_KEY)
         .agg(
             retransmissions=share(of_class == "retransmissions"),
             side_effects=share(of_class.is_in(rule["side_effects"])),
@@ -77,7 +77,7 @@ def judge(evidence: pl.DataFrame) -> pl.DataFrame:
         )
         .filter(_at_least("retransmissions", rule["retransmissions_at_least"]))
         .select(
-            *EPISODE,
+            *EPISODE_KEY,
             retransmissions=pl.when(
                 _at_least("side_effects", rule["side_effects_at_least"])
                 | (
@@ -88,7 +88,7 @@ def judge(evidence: pl.DataFrame) -> pl.DataFrame:
             .then(pl.lit(FAULT_INDUCED))
             .otherwise(pl.lit(WORKLOAD_INTRINSIC)),
         )
-        .sort(EPISODE)
+        .sort(EPISODE_KEY)
     )
 
 

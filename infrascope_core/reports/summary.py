@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +14,7 @@ import polars as pl
 from infrascope_core.patterns.rules import strongest
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.quality.trust import plan_of_platform
 from infrascope_core.reports.products import stride_of
 from infrascope_core.reports.tables import ANOMALY_EPISODES
 from infrascope_core.run_files.runs import accepted
@@ -20,6 +24,8 @@ from infrascope_core.symbols.tables import THRESHOLDS
 
 _EPISODES_PER_RUN = 2
 """Most episodes of one run in the summary, so that one bad run does not hide the others."""
+_PARTICULARS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|/\S*[^\s,;:.)]|\d[\d:.,-]*\d|\d")
+"""What differs between files that are rejected for the same reason: quoted text, paths, numbers and times."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,10 @@ class Summary:
         Runs that could be used.
     rejected : pl.DataFrame
         The table `rejected_files`.
-    exclusions : pl.DataFrame
-        platform, status, metrics: how many metrics of a platform have each status.
+    rejections : pl.DataFrame
+        reason, files, first: the same by reason, the most frequent first, with the path of a file.
+    metrics : pl.DataFrame
+        platform, use (watched or left out), metrics, why: what the detectors make of the metrics in the catalogue.
     degenerate : pl.DataFrame
         platform, metric_group: groups whose levels say nothing, which are not mined.
     rules : pl.DataFrame
@@ -49,7 +57,8 @@ class Summary:
     runs: pl.DataFrame
     accepted: int
     rejected: pl.DataFrame
-    exclusions: pl.DataFrame
+    rejections: pl.DataFrame
+    metrics: pl.DataFrame
     degenerate: pl.DataFrame
     rules: pl.DataFrame
     episodes: pl.DataFrame
@@ -68,7 +77,7 @@ def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
     """
     runs = accepted(folder)
     lake = folder.lake
-    thresholds = lake.read(THRESHOLDS)
+    thresholds, rejected = lake.read(THRESHOLDS), lake.read(REJECTED_FILES)
     return Summary(
         runs=runs.group_by("platform", "phase", "workload")
         .agg(
@@ -78,16 +87,82 @@ def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
         )
         .sort("platform", "phase", "workload"),
         accepted=runs.height,
-        rejected=lake.read(REJECTED_FILES),
-        exclusions=lake.read(METRIC_CATALOG)
-        .group_by("platform", "status")
-        .agg(metrics=pl.len())
-        .sort("platform", "status"),
+        rejected=rejected,
+        rejections=by_reason(rejected),
+        metrics=use_of_metrics(folder),
         degenerate=thresholds.filter("degenerate").select("platform", "metric_group"),
         rules=strongest(lake.read(ASSOCIATION_RULES).filter(~pl.col("scope").str.contains("/")), rules),
         episodes=worst_episodes(folder, runs["run_key"].to_list(), episodes),
         warehouse=folder.warehouse,
     )
+
+
+def by_reason(rejected: pl.DataFrame) -> pl.DataFrame:
+    """Rejected files by the reason without what is particular to a file.
+
+    Parameters
+    ----------
+    rejected : polars.DataFrame
+        Table `rejected_files`.
+
+    Returns
+    -------
+    polars.DataFrame
+        reason, files, first: particulars that differ within a group are written as an ellipsis; `first` is the first
+        path of the group. The largest group comes first.
+    """
+    groups: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}
+    for path, reason in rejected.sort("path").select("path", "reason").iter_rows():
+        kept = tuple(_PARTICULARS.split(reason))
+        groups.setdefault(kept, []).append((path, _PARTICULARS.findall(reason)))
+    rows = [(_common(kept, [own for _, own in files]), len(files), files[0][0]) for kept, files in groups.items()]
+    schema = {"reason": pl.String, "files": pl.Int64, "first": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("files", "reason", descending=[True, False])
+
+
+def _common(kept: Sequence[str], particulars: Sequence[Sequence[str]]) -> str:
+    """A reason with those of its particulars that all files share."""
+    shared = [each[0] if len(set(each)) == 1 else "\N{HORIZONTAL ELLIPSIS}" for each in zip(*particulars, strict=True)]
+    return "".join(part for pair in zip_longest(kept, shared, fillvalue="") for part in pair)
+
+
+def use_of_metrics(folder: DataFolder) -> pl.DataFrame:
+    """How many metrics of the catalogue the detectors watch, and why the others are left out.
+
+    Returns
+    -------
+    polars.DataFrame
+        platform, use, metrics, why: the watched first, then by number.
+    """
+    catalog = folder.lake.read(METRIC_CATALOG)
+    parts = [
+        rows.with_columns(watched=pl.col("metric").is_in(list(plan_of_platform(folder, str(platform)).classes)))
+        for (platform,), rows in catalog.partition_by("platform", as_dict=True).items()
+    ]
+    if not parts:
+        return pl.DataFrame(schema={"platform": pl.String, "use": pl.String, "metrics": pl.UInt32, "why": pl.String})
+    return (
+        pl.concat(parts)
+        .with_columns(use=pl.when("watched").then(pl.lit("watched")).otherwise(pl.lit("left out")), why=_WHY)
+        .group_by("platform", "use", "why")
+        .agg(metrics=pl.len())
+        .sort("platform", "use", "metrics", "why", descending=[False, True, True, False])
+        .select("platform", "use", "metrics", "why")
+    )
+
+
+_WHY = (
+    pl.when((pl.col("status") == "near_constant") & ~pl.col("watched"))
+    .then(pl.lit("nearly constant"))
+    .when((pl.col("status") == "near_constant") & (pl.col("treatment") == "rate"))
+    .then(pl.lit("nearly constant counter, watched by its rate"))
+    .when(pl.col("status") == "near_constant")
+    .then(pl.lit("constant so far, watched for a change"))
+    .when((pl.col("status") == "redundant") & pl.col("watched"))
+    .then(pl.lit("redundant, but metric selection is off"))
+    .otherwise(pl.col("status").str.replace_all("_", " "))
+)
+"""Why a metric of the catalogue, with `watched`, is used as it is."""
 
 
 def worst_episodes(folder: DataFolder, keys: list[str], limit: int) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from infrascope_core.run_files.runs import accepted
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Scope
+from tests.core.handmade import HandMade
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "sample"
@@ -31,6 +32,12 @@ def make_all():
         return folder
 
     return run
+
+
+@pytest.fixture
+def handmade(tmp_path) -> HandMade:
+    """A data folder to be written by hand."""
+    return HandMade(tmp_path / "data")
 
 
 def _keys(folder: DataFolder, scope: Scope) -> list[str]:

@@ -1,7 +1,8 @@
-"""Recipes and settings as files: what the house brings, and what a wrong file is told."""
+"""Recipes and settings as files: those that come with the package, and what is said about a wrong one."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pydantic
@@ -12,6 +13,7 @@ from infrascope_core import recipes
 from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.errors import RecipeError, SettingsError
 from infrascope_core.recipes import Recipe, load_recipe
+from infrascope_core.section import fault_in_words
 from infrascope_core.settings import Settings, load_settings
 from infrascope_core.symbols.settings import WindowSettings
 
@@ -86,11 +88,11 @@ def test_the_mended_recipe_mends_what_design_section_4_names():
     assert recipe.subsystem_of["Disk_write"] == "Storage"
 
 
-def test_a_copy_of_a_house_recipe_loads_by_its_path(recipe_file):
+def test_a_copy_of_a_packaged_recipe_loads_by_its_path(recipe_file):
     assert load_recipe(recipe_file(yaml.safe_dump(EXACT))) == load_recipe("infrascope")
 
 
-def test_reducers_are_medians_unless_said_otherwise(recipe_file):
+def test_reducers_are_medians_by_default(recipe_file):
     (group,) = load_recipe(recipe_file(group={"over_metrics": "sum"})).groups
     assert (group.over_samples, group.over_metrics) == ("median", "sum")
 
@@ -111,19 +113,19 @@ def refused(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["nonsense", "", "claims", "default.recipe", "../recipes/default", "/", "a\0b"])
-def test_an_unknown_recipe_is_told_the_known_ones(name):
+def test_the_known_recipes_are_named_where_one_is_unknown(name):
     assert refused(name) == "no such recipe; expected default or infrascope, or a YAML file"
 
 
 @pytest.mark.parametrize(
     "text", ["groups: [", "a: b: c", "\tx: 1", "{[1]: 2}", "%", "name: !!python/object:os.system {}", b"\xff\xfe\x00"]
 )
-def test_what_is_no_yaml_is_refused(recipe_file, text):
-    assert refused(recipe_file(text)).startswith("not readable YAML (")
+def test_what_cannot_be_read_as_yaml_is_refused(recipe_file, text):
+    assert refused(recipe_file(text)).startswith("cannot be read as YAML (")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "just text", "1"])
-def test_yaml_that_is_no_recipe_is_refused(recipe_file, text):
+def test_yaml_that_is_not_a_recipe_is_refused(recipe_file, text):
     assert refused(recipe_file(text)).startswith("the file: ")
 
 
@@ -154,18 +156,42 @@ def test_the_field_at_fault_is_named(recipe_file, changes, where):
     assert refused(recipe_file(**changes)).startswith(where)
 
 
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"near_constant": -0.1}, "near_constant: expected a number of at least 0, found -0.1"),
+        ({"names": "host"}, "names: expected one of column, metric, found 'host'"),
+        ({"quantiles": [0.5]}, "quantiles.1: expected a number, found nothing"),
+        ({"quantiles": ["low", 0.7]}, "quantiles.0: expected a number, found 'low'"),
+        ({"quantiles": [0.7, 0.2]}, "quantiles: expected 0 < lower < upper < 1, found 0.7 and 0.2"),
+        ({"groups": []}, "groups: expected a non-empty list of mappings, found []"),
+        ({"groups": ["x"]}, "groups.0: expected a mapping of names to values, found 'x'"),
+        ({"group": {"name": "net rx"}},
+         "groups.0.name: expected a string that matches ^[A-Za-z][A-Za-z0-9_]*$, found 'net rx'"),
+        ({"group": {"patterns": []}}, "groups.0.patterns: expected a non-empty list of strings, found []"),
+        ({"group": {"reducers": "sum"}}, "groups.0.reducers: unknown; expected one of name, unit, subsystem, patterns, "
+                                         "over_samples, over_metrics"),
+        ({"group": {"over_metric": "sum"}}, "groups.0.over_metric: unknown; did you mean over_metrics?"),
+        ({"group": {"over_samples": "mode"}},
+         "groups.0.over_samples: expected one of median, mean, sum, max, found 'mode'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_explained_in_words(recipe_file, changes, fault):
+    assert refused(recipe_file(**changes)) == fault
+
+
 def test_a_missing_field_is_named(recipe_file):
     rest = {name: value for name, value in SIMPLE.items() if name != "method"}
     assert refused(recipe_file(yaml.safe_dump(rest))).startswith("method: ")
 
 
-def test_a_pattern_that_is_none_is_shown(recipe_file):
+def test_an_invalid_pattern_is_shown(recipe_file):
     message = refused(recipe_file(group={"patterns": ["fine", "rx_bytes("]}))
     assert message.startswith("groups.0.patterns: ")
     assert "'rx_bytes(' is not a valid regular expression" in message
 
 
-def test_an_unknown_subsystem_is_told_the_known_ones(recipe_file):
+def test_the_known_subsystems_are_named_where_one_is_unknown(recipe_file):
     message = refused(recipe_file(group={"subsystem": "Disk"}))
     assert "'Disk'; expected one of CPU, GPU, Memory, Network, Storage, Other" in message
 
@@ -242,7 +268,7 @@ def test_the_defaults_are_those_of_the_works_they_come_from():
         ("detectors: {flag_quantile: 1}", "detectors.flag_quantile: "),
         ("detectors: {flag_quantile: .nan}", "detectors.flag_quantile: "),
         ("detectors: {pca_variance: 0}", "detectors.pca_variance: "),
-        ("detectors: {contamination: 0.01}", "detectors.contamination: "),  # what was once a setting is told of
+        ("detectors: {contamination: 0.01}", "detectors.contamination: "),  # once a setting
         ("detectors: {alarm_probability: 0}", "detectors.alarm_probability: "),
         ("detectors: {compare_with: nobody}", "detectors.compare_with: "),
         ("detectors: {trees: 0}", "detectors.trees: "),
@@ -254,11 +280,11 @@ def test_the_defaults_are_those_of_the_works_they_come_from():
         ("recipe: [a]", "recipe: "),
         ("- recipe", "the file: "),
         ("nonsense", "the file: "),
-        ("windows: {", "no readable YAML ("),
-        ("a: b: c", "no readable YAML ("),
+        ("windows: {", "cannot be read as YAML ("),
+        ("a: b: c", "cannot be read as YAML ("),
     ],
 )
-def test_a_wrong_settings_file_is_told_where_it_is_wrong(tmp_path, text, where):
+def test_the_setting_at_fault_is_named(tmp_path, text, where):
     path = tmp_path / "s.yaml"
     path.write_text(text)
     with pytest.raises(SettingsError) as caught:
@@ -267,9 +293,64 @@ def test_a_wrong_settings_file_is_told_where_it_is_wrong(tmp_path, text, where):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("windows: {samples: 0}", "windows.samples: expected a whole number of at least 1, found 0"),
+        ("windows: {samples: 1.5}", "windows.samples: expected a whole number of at least 1, found 1.5"),
+        ("windows: {samples: many}", "windows.samples: expected a whole number of at least 1, found 'many'"),
+        ("windows: {samples: }", "windows.samples: expected a whole number of at least 1, found nothing"),
+        ("windows: {samples: {a: 1}}", "windows.samples: expected a whole number of at least 1, found a mapping"),
+        ("detectors: {random_state: x}", "detectors.random_state: expected a whole number, found 'x'"),
+        ("mining: {min_support: 0}", "mining.min_support: expected a number above 0 and at most 1, found 0"),
+        ("hosts: {least_relative: 2}", "hosts.least_relative: expected a number of at least 0 and at most 1, found 2"),
+        ("episodes: {broken_share: 1}", "episodes.broken_share: expected a number of at least 0 and below 1, found 1"),
+        ("evaluation: {level: .nan}", "evaluation.level: expected a number above 0 and below 1, found nan"),
+        ("hosts: {limit: 0}", "hosts.limit: expected a number above 0, found 0"),
+        ("classes: {static_cv: -1}", "classes.static_cv: expected a number of at least 0, found -1"),
+        ("detectors: {scale: odd}", "detectors.scale: expected one of robust, plain, found 'odd'"),
+        ("detectors: {reference_runs: x}", "detectors.reference_runs: expected a list of strings, found 'x'"),
+        ("detectors: {reference_runs: [1]}", "detectors.reference_runs.0: expected a string, found 1"),
+        ("latency: {batches: [1.5]}", "latency.batches.0: expected a whole number, found 1.5"),
+        ("agreement: {finer: [1]}", "agreement.finer.1: expected a number, found nothing"),
+        ("agreement: {finer: [1, 2, 3]}", "agreement.finer: expected a list of 2 numbers, found [1, 2, 3]"),
+        ("selection: {enabled: maybe}", "selection.enabled: expected true or false, found 'maybe'"),
+        ("recipe: [a]", "recipe: expected a string, found ['a']"),
+        ("recipe: 2025-01-02", "recipe: expected a string, found 2025-01-02"),
+        ("windows: 10", "windows: expected a mapping of names to values, found 10"),
+        ("nonsense", "the file: expected a mapping of names to values, found 'nonsense'"),
+        ("windows: {sample: 10}", "windows.sample: unknown; did you mean samples?"),
+        ("windows: {colour: 10}", "windows.colour: unknown; expected one of samples"),
+        ("windows: {1: 2}", "windows.1: unknown; expected one of samples"),
+        ("hosts: {limit: " + "a" * 99 + "}", "hosts.limit: expected a number above 0, found '" + "a" * 58 + "…"),
+        ("windows: {samples: -0x" + "f" * 9000 + "}",
+         "windows.samples: expected a whole number of at least 1, found a number that is too long"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_explained_in_words(tmp_path, text, fault):
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path)
+    assert str(caught.value) == f"{path}: {fault}"
+
+
+def test_every_constraint_of_the_settings_has_words():
+    """A wrong value for every setting that there is: each message says what was expected, and is not pydantic's."""
+    for section, field in Settings.model_fields.items():
+        if section == "recipe":
+            continue
+        for name in field.annotation.model_fields:
+            with pytest.raises(pydantic.ValidationError) as caught:
+                Settings.model_validate({section: {name: {"wrong": "value"}}})
+            sentence = fault_in_words(Settings, caught.value)
+            assert re.fullmatch(rf"{section}\.{name}: expected (a |one of |true or false).*, found a mapping", sentence)
+            assert caught.value.errors()[0]["msg"] not in sentence
+
+
 @pytest.mark.parametrize("name", ["absent.yaml", "."])
 def test_settings_that_cannot_be_opened(tmp_path, name):
-    with pytest.raises(SettingsError, match="no readable YAML"):
+    with pytest.raises(SettingsError, match="cannot be read"):
         load_settings(tmp_path / name)
 
 
@@ -281,7 +362,7 @@ def test_settings_that_yaml_itself_cannot_convert(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", ["[]", "0", "false", "''"])
-def test_an_empty_thing_that_is_no_mapping_is_no_settings_file(tmp_path, text):
+def test_an_empty_value_that_is_not_a_mapping_is_not_a_settings_file(tmp_path, text):
     (tmp_path / "s.yaml").write_text(text)
     with pytest.raises(SettingsError):
         load_settings(tmp_path / "s.yaml")

@@ -14,10 +14,9 @@ from infrascope_core.cli import build_app
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS
-from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
-app = build_app(bring_up_to_date)
+app = build_app()
 
 
 def infrascope(*words: object):

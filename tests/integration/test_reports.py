@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from infrascope_core.steps import report_files
 
+from infrascope_core.pipeline import refresh
+from infrascope_core.reports.products import report_files
 from infrascope_core.store.folder import DataFolder
-from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
 pytestmark = pytest.mark.xdist_group("reports")  # share a folder
@@ -27,27 +27,28 @@ def replace_column(path: Path, name: str, value) -> None:
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory) -> dict[str, dict]:
     """Reports by case: three healthy runs fit a baseline first, the others come after it."""
-    folder = tmp_path_factory.mktemp("reports")
-    folder = DataFolder(folder / "data", sources=(folder / "runs",))
+    root = tmp_path_factory.mktemp("reports")
+    runs = root / "runs"
+    folder = DataFolder(root / "data", sources=(runs,))
     for second in (1, 2, 3):
-        write_run(folder / "runs", second)
-    bring_up_to_date(folder, False, lambda *_: None)
+        write_run(runs, second)
+    refresh(folder)
     cases = {
-        "one window": write_run(folder / "runs", 11, samples=30),
-        "too short": write_run(folder / "runs", 12, samples=12),
-        "few windows": write_run(folder / "runs", 13, samples=70),
-        "unknown host": write_run(folder / "runs", 14, host="stranger"),
-        "unknown workload": write_run(folder / "runs", 15, model="New"),
-        "unknown workload, short": write_run(folder / "runs", 19, model="Short", samples=200),
-        "metric that stops": write_run(folder / "runs", 16),
-        "infinite column": write_run(folder / "runs", 17),
-        "all excluded": write_run(folder / "runs", 18),
+        "one window": write_run(runs, 11, samples=30),
+        "too short": write_run(runs, 12, samples=12),
+        "few windows": write_run(runs, 13, samples=70),
+        "unknown host": write_run(runs, 14, host="stranger"),
+        "unknown workload": write_run(runs, 15, model="New"),
+        "unknown workload, short": write_run(runs, 19, model="Short", samples=200),
+        "metric that stops": write_run(runs, 16),
+        "infinite column": write_run(runs, 17),
+        "all excluded": write_run(runs, 18),
     }
     replace_column(cases["metric that stops"], "Storage_diff", lambda row, cell: cell if row < 200 else "")
     replace_column(cases["infinite column"], "Storage_diff", lambda row, cell: "inf")
     for name in ("AverageCPU", "Memory", "Storage_diff", "NetworkInterStat_diff", "Interrupts_diff"):
         replace_column(cases["all excluded"], name, lambda row, cell: "")
-    bring_up_to_date(folder, False, lambda *_: None)
+    refresh(folder)
     return {name: json.loads(report_files(folder, path.stem)[1].read_text()) for name, path in cases.items()}
 
 

@@ -18,20 +18,13 @@ from markdown_it import MarkdownIt
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, WINDOW_FEATURES
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.quality.tables import QUALITY_METRICS
-from infrascope_core.reports.report import (
-    ComparedWith,
-    Evidence,
-    RunReport,
-    as_json,
-    as_markdown,
-    as_row,
-    escape,
-    json_schema,
-    next_step,
-    run_report,
-)
+from infrascope_core.reports.evidence import ComparedWith, Evidence
+from infrascope_core.reports.model import RunReport, json_schema
+from infrascope_core.reports.next_steps import next_step
+from infrascope_core.reports.rendering import as_json, as_markdown, as_row, escape
 from infrascope_core.reports.settings import ReportSettings
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
+from infrascope_core.reports.verdict import run_report
 from infrascope_core.run_files.columns import SUBSYSTEMS, subsystem
 
 START = dt.datetime(2025, 5, 7, 10, 32)
@@ -108,7 +101,6 @@ def report(compared: ComparedWith | None = OWN, run=None, **tables) -> RunReport
     return run_report(
         Evidence(RUN | (run or {}), **(healthy | tables)),
         compared,
-        subsystem,
         window_samples=30,
         settings=ReportSettings(table_rows=3),
     )
@@ -299,7 +291,7 @@ def test_the_next_step_follows_the_papers_case_studies(metrics, subsystems, judg
 
 
 def test_there_is_advice_for_every_subsystem():
-    advice = yaml.safe_load((resources.files("infrascope_core.recipes") / "next_steps.yaml").read_text("utf-8"))
+    advice = yaml.safe_load((resources.files("infrascope_core.reports") / "next_steps.yaml").read_text("utf-8"))
     assert set(advice["subsystems"]) == set(SUBSYSTEMS)
     for pattern in advice["patterns"]:
         assert pattern.keys() <= {"name", "first", "metrics", "retransmissions", "step"}
@@ -432,7 +424,7 @@ def test_the_json_is_valid_sorted_and_by_its_schema():
 
 
 def test_the_page_of_the_schema_is_current():
-    page = Path(__file__).parents[2] / "docs" / "report.schema.json"
+    page = Path(__file__).parents[3] / "docs" / "report.schema.json"
     assert page.read_text(encoding="utf-8") == json_schema(), "run `make docs`"
 
 

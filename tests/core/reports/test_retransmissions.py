@@ -140,7 +140,7 @@ def test_metrics_have_their_class(metric, expected):
 
 
 def test_the_rule_names_only_classes_and_features_that_there_are():
-    house = resources.files("infrascope_core.recipes") / "retransmissions.yaml"
+    house = resources.files("infrascope_core.reports") / "retransmissions.yaml"
     rule = yaml.safe_load(house.read_text(encoding="utf-8"))
     assert set(rule["side_effects"]) < set(rule["classes"])
     assert set(rule["volume_features"]) < set(FEATURES)

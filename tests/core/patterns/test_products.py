@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from infrascope_core.patterns.mining import is_mined, mine_itemsets, mine_rules, scopes
 
-from infrascope_core.patterns import mining
+from infrascope_core.patterns.scopes import scopes
 from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from tests.runs import write_run
 
@@ -44,6 +45,17 @@ def folder(tmp_path_factory, make_all):
     return make_all(folder / "data", folder / "runs")
 
 
+MINED = (FREQUENT_ITEMSETS, ASSOCIATION_RULES)
+
+
+def mine(folder: DataFolder, table) -> pl.DataFrame:
+    return GRAPH.make_pooled(folder, table)
+
+
+def is_mined(folder: DataFolder) -> bool:
+    return all(GRAPH.is_current(folder, table) for table in MINED)
+
+
 def windows_with(folder, *items: str) -> set[tuple[str, int]]:
     found = None
     for item in items:
@@ -74,18 +86,18 @@ def test_counts_agree_with_the_baskets(folder):
 
 def test_degenerate_groups_are_left_out_of_items_and_of_the_count(folder, tmp_path):
     """Windows that hold nothing but a degenerate group are no baskets, for itemsets and rules alike."""
-    shutil.copytree(folder.data, tmp_path / "data")
-    folder = replace(folder, data=tmp_path / "data")
+    shutil.copytree(folder.root, tmp_path / "data")
+    folder = replace(folder, root=tmp_path / "data")
     lake = folder.lake
     key = accepted(folder)["run_key"][0]
     baskets = lake.read(BASKETS, key)
     lake.write(
-        baskets.filter((pl.col("window") >= 10) | (pl.col("metric_group") == "Disk_write")), "baskets", key, "by hand"
+        baskets.filter((pl.col("window") >= 10) | (pl.col("metric_group") == "Disk_write")), BASKETS, key, "by hand"
     )
     thresholds = lake.read(THRESHOLDS).with_columns(degenerate=pl.col("metric_group") == "Disk_write")
     lake.write(thresholds, THRESHOLDS, made_from=lake.made_from(THRESHOLDS) or "")
     assert not is_mined(folder)
-    itemsets, rules = mine_itemsets(folder).filter(scope="cpu"), mine_rules(folder).filter(scope="cpu")
+    itemsets, rules = (mine(folder, table).filter(scope="cpu") for table in MINED)
     assert is_mined(folder)
     assert not [items for items in itemsets["items"] if any("Disk_write" in item for item in items)]
     single = itemsets.filter(size=1).row(0, named=True)
@@ -96,7 +108,6 @@ def test_degenerate_groups_are_left_out_of_items_and_of_the_count(folder, tmp_pa
 
 
 def test_an_empty_folder_is_mined_to_empty_tables(tmp_path):
-    folder = mining.DataFolder(tmp_path)
-    assert mine_itemsets(folder).is_empty()
-    assert mine_rules(folder).is_empty()
+    folder = DataFolder(tmp_path)
+    assert [mine(folder, table).is_empty() for table in MINED] == [True, True]
     assert is_mined(folder)

@@ -1,0 +1,114 @@
+"""`infrascope summary`: what the last `run` found; also the end of `run` itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from infrascope_core.cli.console import DataOption, DebugOption, frame_table, one_sentence, stdout_console
+from infrascope_core.reports.summary import Summary, summarize
+from infrascope_core.reports.wording import count, duration, printable
+from infrascope_core.store.folder import DataFolder
+
+_REASONS = 8
+"""Most reasons for rejected files that are shown."""
+
+
+def summary(data: DataOption = Path("data"), debug: DebugOption = False) -> None:
+    """Show again what the last `run` found."""
+    with one_sentence(debug):
+        show(summarize(DataFolder.as_last_filled(data)))
+
+
+def show(summary: Summary) -> None:
+    """Print a summary: the runs and what is wrong with them first, then what it rests on."""
+    console = stdout_console()
+    recorded = [duration(timedelta(hours=hours)) for hours in summary.runs["hours"].fill_null(0)]
+    console.print(
+        frame_table(
+            f"{count(summary.accepted, 'run')} accepted, {count(summary.rejected.height, 'file')} rejected",
+            summary.runs.with_columns(recorded=pl.Series(recorded, dtype=pl.String)),
+            platform="platform",
+            phase="phase",
+            workload="workload",
+            runs="runs",
+            hosts="hosts",
+            recorded="recorded",
+        )
+    )
+    _show_episodes(console, summary.episodes)
+    if summary.rejections.height:
+        _show_rejections(console, summary.rejections)
+    watched = int(summary.metrics.filter(use="watched")["metrics"].sum())
+    console.print()
+    console.print(
+        frame_table(
+            f"Metrics: {watched:,} of {int(summary.metrics['metrics'].sum()):,} are watched by the detectors",
+            summary.metrics,
+            platform="platform",
+            use="use",
+            metrics="metrics",
+            why="why",
+        )
+    )
+    if summary.degenerate.height:
+        console.print(
+            frame_table(
+                "Metric groups with a single level (not mined)",
+                summary.degenerate,
+                platform="platform",
+                metric_group="group",
+            )
+        )
+    console.print(
+        frame_table(
+            "Strongest rules across subsystems",
+            summary.rules,
+            scope="scope",
+            antecedent="when",
+            consequent="then",
+            support="support",
+            confidence="confidence",
+            lift="lift",
+            runs="runs",
+        )
+    )
+    console.print(Text(f"Warehouse: {summary.warehouse} (DuckDB; docs/tables.md describes the tables)"), soft_wrap=True)
+
+
+def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
+    console.print(Text("Most abnormal episodes", style="bold"))
+    if episodes.is_empty():
+        console.print("  none")
+    for number, episode in enumerate(episodes.iter_rows(named=True), start=1):
+        label = f"  [known fault: {printable(episode['fault'])}]" if episode["fault"] else ""
+        head = Text(f" {number:>2}. ")
+        head.append(", ".join(episode["subsystems"]) or "no subsystem named", style="bold red")
+        start, end = f"{episode['start_ts']:%H:%M:%S}", f"{episode['end_ts']:%H:%M:%S}"
+        if f"{episode['start_ts']:%Y-%m-%d}" not in episode["run_key"]:  # a run of several days
+            start = f"{episode['start_ts']:%Y-%m-%d} {start}"
+        on_host = "" if episode["run_key"].endswith(episode["host"]) else f" on {episode['host']}"
+        head.append(f"  {printable(episode['run_key'] + on_host)}  {start} to {end}")
+        head.append(label, style="green")
+        console.print(head, soft_wrap=True)
+        agreed = ", ".join(episode["detectors"])
+        text = " ".join([episode["headline"], *episode["claims"][:1], f"Flagged by {agreed}." if agreed else ""])
+        console.print(Padding(Text(printable(text.strip())), (0, 0, 0, 5)))
+
+
+def _show_rejections(console: Console, rejections: pl.DataFrame) -> None:
+    """Reasons and one file for each: a line each that is never broken, so that a path can be copied."""
+    console.print(Text("\nRejected files, by reason", style="bold"))
+    for number, reason, path in rejections.head(_REASONS).select("files", "reason", "first").iter_rows():
+        console.print(Text(f"{number:>6,}  {printable(reason)}"), soft_wrap=True)
+        others = f" and {count(number - 1, 'other')}" if number > 1 else ""
+        console.print(Text(f"        {printable(path)}{others}", style="dim"), soft_wrap=True)
+    left_out = rejections[_REASONS:]
+    if left_out.height:
+        console.print(f"        {count(left_out.height, 'more reason')}, {count(int(left_out['files'].sum()), 'file')}")
+    console.print("        All are in the table rejected_files.")

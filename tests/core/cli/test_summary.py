@@ -1,0 +1,93 @@
+"""What `run` and `summary` print: findings first, rejections by reason, paths in one piece, readable times."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from infrascope_core.cli.summary import show
+from infrascope_core.reports.summary import summarize
+from tests.core.handmade import START, HandMade
+
+LONG = "/archive/" + "deep/" * 60
+
+
+def printed(handmade: HandMade, capsys) -> str:
+    show(summarize(handmade.folder))
+    return capsys.readouterr().out
+
+
+def reject(handmade: HandMade, *reasons: str) -> None:
+    rows = [{"path": f"{LONG}{number:04}.txt", "reason": reason} for number, reason in enumerate(reasons)]
+    handmade.put("rejected_files", None, *rows)
+
+
+@pytest.fixture
+def filled(handmade) -> HandMade:
+    handmade.run("r1", samples=2_340)
+    lists = {name: [] for name in ("detectors", "onset", "metrics")}
+    episode = {"host": "h", "episode": 0, "first_window": 0, "subsystems": ["CPU"], "claims": ["Busy% is high."]}
+    times = {"start_ts": START, "end_ts": START + timedelta(seconds=3)}
+    handmade.put("anomaly_episodes", "r1", episode | lists | times | {"headline": "CPU.", "total_surprisal": 4.0})
+    handmade.put("metric_catalog", None, {"platform": "gpu", "metric": "a", "status": "usable", "metric_class": "x"})
+    handmade.thresholds(("dead", 1.0, 0.0, 0.0))
+    return handmade
+
+
+def test_findings_come_directly_after_the_runs(filled, capsys):
+    reject(filled, *(f"line {number} has 3 fields, the header has 6" for number in range(400)))
+    text = printed(filled, capsys)
+    order = [
+        "1 run accepted, 400 files rejected",
+        "Most abnormal episodes",
+        "Rejected files, by reason",
+        "Metrics: 1 of 1 are watched by the detectors",
+        "Metric groups with a single level",
+        "Strongest rules across subsystems",
+        "Warehouse: ",
+    ]
+    places = [text.index(title) for title in order]
+    assert places == sorted(places)
+    assert "CPU. Busy% is high." in text
+
+
+def test_rejections_are_grouped_by_reason_and_paths_are_whole(filled, capsys):
+    reject(filled, *(f"line {number} has 3 fields, the header has 6" for number in range(400)), "empty")
+    lines = [line.rstrip() for line in printed(filled, capsys).splitlines()]
+    first = lines.index("Rejected files, by reason")
+    assert lines[first + 1 : first + 6] == [
+        "   400  line … has 3 fields, the header has 6",
+        f"        {LONG}0000.txt and 399 others",
+        "     1  empty",
+        f"        {LONG}0400.txt",
+        "        All are in the table rejected_files.",
+    ]
+
+
+def test_many_reasons_are_capped_and_the_others_counted(filled, capsys):
+    reject(filled, *(f"reason {letter}" for letter in "abcdefghijk"), "reason k")
+    text = printed(filled, capsys)
+    assert "     2  reason k" in text
+    assert text.count(".txt") == 8
+    assert "        3 more reasons, 3 files\n" in text
+
+
+def test_no_rejection_is_not_worth_a_line(filled, capsys):
+    text = printed(filled, capsys)
+    assert "1 run accepted, 0 files rejected" in text
+    assert "Rejected files" not in text
+
+
+def test_a_run_of_minutes_is_given_in_minutes(filled, capsys):
+    row = next(line for line in printed(filled, capsys).splitlines() if line.startswith(" gpu        train"))
+    assert row.split() == ["gpu", "train", "W", "1", "1", "3.9", "min"]
+
+
+def test_nothing_that_a_file_is_named_reaches_the_terminal_as_a_command(filled, capsys):
+    row = {"path": "/runs/[red]\x1b[31m.txt", "reason": "unknown \x07"}
+    filled.put("rejected_files", None, row)
+    text = printed(filled, capsys)
+    assert "/runs/[red]\N{REPLACEMENT CHARACTER}[31m.txt" in text
+    assert "\x1b" not in text
+    assert "\x07" not in text
