@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,9 @@ def claims(console: Console) -> Iterator[Claim]:
         for batch, limit_ms in ((1, 5.0), (BATCH, 0.2)):
             some = features.filter(pl.col("window") < batch)
             residuals = baseline.judge(some)
-            work = {d.name: partial(d.score, residuals.of_kind(d.sees)) for d in baseline.detectors}
+            work: dict[str, Callable[[], object]] = {
+                d.name: partial(d.score, residuals.of_kind(d.sees)) for d in baseline.detectors
+            }
             work["judge"] = partial(baseline.judge, some)
             times = {name: took / batch for name, took in best(5, **work).items()}
             console.print(f"batch of {batch}: " + ", ".join(f"{n} {1e3 * took:.3g} ms" for n, took in times.items()))

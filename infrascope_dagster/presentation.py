@@ -24,7 +24,7 @@ from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.atomic import aside
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Product
-from infrascope_core.studies.window_lengths import example_timelines, hit_rates
+from infrascope_core.studies.window_agreement import example_timelines, hit_rates
 
 mpl.use("agg")
 
