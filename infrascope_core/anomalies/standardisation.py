@@ -23,7 +23,7 @@ million of its tiny standard deviations away in a new run; unbounded, that one f
 NOVELTY = 10.0
 """What a metric counts that never moved in the baseline and is elsewhere now: clearly abnormal, never infinite."""
 _NEAR_CONSTANT = 0.01
-"""A constant's departure by less than this share of it is no departure (the catalogue's bound, DESIGN section 4)."""
+"""A constant's departure by less than this share of it is no departure (the catalogue's bound)."""
 _LEAST_RELATIVE_SCALE = 1e-9
 """A standard deviation this small beside the feature's magnitude is rounding, not movement."""
 _MOST_MISSING = 0.5
