@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -42,7 +41,7 @@ class Header(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
-    format: Literal[4]
+    format: int = FORMAT
     identity: Identity
     names: tuple[tuple[str, str], ...]
     detectors: tuple[str, ...]
@@ -66,7 +65,6 @@ def save_baseline(baseline: Baseline, path: Path) -> None:
     parts |= {f"calibration{i}": calibration.arrays() for i, calibration in enumerate(baseline.calibrations)}
     arrays = {f"{part}.{key}": np.ascontiguousarray(a) for part, state in parts.items() for key, a in state.items()}
     header = Header(
-        format=FORMAT,
         identity=baseline.identity,
         names=baseline.names,
         detectors=tuple(d.name for d in baseline.detectors),
@@ -109,19 +107,24 @@ def load_baseline(path: Path) -> Baseline:
         return _baseline(header, arrays)
     except FileNotFoundError:
         raise NotFittedError(f"{path}: there is no such baseline; fit the baselines first.") from None
-    # a damaged or forged file: not in the format, not in the schema (a ValueError), an array that is not there
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+    # a damaged or forged file: not in the format or the schema (a ValueError), without an array, or with one of a type
+    # that numpy lacks
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise NotFittedError(
-            f"{path}: this is not a whole baseline file of format {FORMAT} ({_first_line(error)}); "
-            "fit the baselines again."
+            f"{path}: this is not a whole baseline file of format {FORMAT} ({_reason(error)}); fit the baselines again."
         ) from error
 
 
-def _first_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return ": ".join([*(str(part) for part in first["loc"][:1]), first["msg"]])
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _baseline(header: Header, arrays: Arrays) -> Baseline:
+    if header.format != FORMAT:
+        raise ValueError(f"format {header.format}")
     if digest(header, arrays) != header.digest:
         raise ValueError("its content is not what was saved")
     features = len(header.names)

@@ -56,7 +56,7 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
     fitted = pl.concat(rows).sort(WORKLOAD_KEY)
     used = {folder.root / file for file in fitted["file"]}
     for model in (folder.root / _MODELS).glob("*"):
-        if model.suffix in (SUFFIX, *OLDER_SUFFIXES) and not model.name.startswith(".") and model not in used:
+        if model.suffix in (SUFFIX, *OLDER_SUFFIXES) and model not in used:
             model.unlink(missing_ok=True)
     return fitted
 

@@ -38,15 +38,15 @@ def features_of_run(folder: DataFolder, key: str) -> pl.DataFrame:
 
 def window_length(folder: DataFolder, key: str) -> timedelta:
     """Length of a run's feature windows; 0 where its sampling interval is not known."""
-    return _lasting(folder, key, folder.settings.features.samples)
+    return _duration(folder, key, folder.settings.features.samples)
 
 
 def window_stride(folder: DataFolder, key: str) -> timedelta:
     """Time from one feature window of a run to the next; 0 where its sampling interval is not known."""
-    return _lasting(folder, key, folder.settings.features.stride)
+    return _duration(folder, key, folder.settings.features.stride)
 
 
-def _lasting(folder: DataFolder, key: str, samples: int) -> timedelta:
+def _duration(folder: DataFolder, key: str, samples: int) -> timedelta:
     return timedelta(seconds=samples * (run_file(folder, key)["interval_s"] or 0.0))
 
 

@@ -285,7 +285,7 @@ def needed(metrics: Sequence[str], wanted: Iterable[str]) -> list[str]:
     metrics : sequence of str
         Metrics that the host's telemetry has.
     wanted : iterable of str
-        Metrics of the reanalysed telemetry; names that cannot be had are passed over.
+        Metrics of the reanalysed telemetry; names that are neither columns nor derived from any are ignored.
     """
     asked = set(wanted)
     by_name = {derivation.metric: derivation.sources for derivation in derivations(metrics)}

@@ -103,10 +103,7 @@ def _stages(features: pl.DataFrame, baseline: Baseline, settings: Settings) -> l
     )
     return [
         ("deviations", partial(baseline.judge, features)),
-        *(
-            (detector.name, partial(detector.score, residuals.of_kind(detector.sees)))
-            for detector in baseline.detectors
-        ),
+        *((d.name, partial(d.score, residuals.of_kind(d.sees))) for d in baseline.detectors),
         ("all_detectors", lambda: score(baseline, baseline.judge(features))),
         ("reasons", lambda: reasons(baseline, residuals, flagged, settings.detectors)),
     ]

@@ -92,11 +92,8 @@ def test_a_metric_of_one_host_alone_is_compared_with_nobody():
     values[0] = 1
     found = compare(values, SETTINGS)
     assert found.windows[:, 0].tolist() == [0, 0] and np.isnan(found.robust_z).all()
-    assert deviations(
-        pl.DataFrame([("a", f"a {h}", h, "cpu") for h in ("h1", "h2")], schema=JOBS, orient="row"),
-        ["Memory:X[kB]"],
-        found,
-    ).is_empty()
+    job = pl.DataFrame([("a", f"a {h}", h, "cpu") for h in ("h1", "h2")], schema=JOBS, orient="row")
+    assert deviations(job, ["Memory:X[kB]"], found).is_empty()
 
 
 def test_hosts_have_no_order_and_metrics_no_unit():
