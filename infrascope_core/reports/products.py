@@ -36,10 +36,15 @@ def _anomaly_episodes(folder: DataFolder, key: str) -> pl.DataFrame:
         folder.lake.read(ANOMALY_REASONS, key),
         folder.lake.read(BASKETS, key),
         rules_of(folder, key),
-        window_length=_lasts(folder, key, folder.settings.features.samples),
+        window_length=window_length_of(folder, key),
         stride=stride_of(folder, key),
         settings=folder.settings.episodes,
     )
+
+
+def window_length_of(folder: DataFolder, key: str) -> timedelta:
+    """Length of a feature window of a run."""
+    return _lasts(folder, key, folder.settings.features.samples)
 
 
 def stride_of(folder: DataFolder, key: str) -> timedelta:
