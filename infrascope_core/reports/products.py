@@ -123,8 +123,8 @@ def _own_deviations(folder: DataFolder, key: str) -> pl.DataFrame:
 def _scope_of_rules(folder: DataFolder, key: str) -> str:
     """The scope whose rules an episode quotes.
 
-    Rules are mined anew with every run that arrives: an episode quotes them as they were when it was made, and is made
-    again only if there were none, or none as narrow.
+    Rules are mined again whenever runs arrive: an episode quotes them as they were when it was made, and is stale only
+    if there were none then, or none as narrow.
     """
     return ",".join(rules_of(folder, key)["scope"].head(1))
 
