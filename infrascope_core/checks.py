@@ -1,4 +1,4 @@
-"""Standing questions about a data folder: what is missing, left behind, or no longer as it was fitted.
+"""Checks of a data folder: what is missing, stale, or no longer as it was fitted.
 
 Each function returns the findings as rows; no rows is the good answer.
 """
@@ -39,7 +39,7 @@ def _counts(folder: DataFolder, table: Table, keys: list[str], name: str) -> pl.
 
 
 def degenerate_groups(folder: DataFolder) -> pl.DataFrame:
-    """Groups whose levels say nothing: platform, metric_group, low, high, and the share of each level."""
+    """Groups whose windows share one level: platform, metric_group, low, high, and the share of each level."""
     return folder.lake.read(THRESHOLDS).filter("degenerate").drop("degenerate", "version")
 
 
@@ -83,7 +83,7 @@ def level_drift(folder: DataFolder) -> pl.DataFrame:
 
 
 def unjudged(folder: DataFolder) -> pl.DataFrame:
-    """Runs of which nothing could be judged: run_key, why."""
+    """Runs that could not be judged: run_key, why."""
     files = folder.lake.files(ANOMALY_REPORT, accepted(folder)["run_key"].to_list())
     if not files:
         return pl.DataFrame(schema={"run_key": pl.String, "why": pl.String})

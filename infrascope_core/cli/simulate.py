@@ -1,6 +1,6 @@
 """`infrascope simulate`: run files with known faults.
 
-What belongs here: arguments, and what is said about the result.
+What belongs here: arguments, and the lines about what was written.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def simulate(
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
     debug: DebugOption = False,
 ) -> None:
-    """Write the run files of a made-up job whose faults are known, each with its labels beside it.
+    """Write the run files of a simulated job whose faults are known, each with its labels beside it.
 
     Faults: numa_misplacement, single_queue_pair (gpu), irq_imbalance, huge_pages_1g (whole run), packet_loss,
     thermal_throttling, pcie_downtraining (gpu), memory_leak, storage_burst, gpu_straggler (gpu), gpu_held_idle (gpu),
-    noisy_neighbour, sensor_stuck, sensor_missing. docs/simulator.md tells what each does.
+    noisy_neighbour, sensor_stuck, sensor_missing. docs/simulator.md describes each.
 
     Example: infrascope simulate --platform gpu --workload DEEPSEEK --fault packet_loss:high@2:00-2:40 --out runs
     """

@@ -38,7 +38,7 @@ def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> p
 
 
 def _informative_baskets(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Each scope with its baskets, without the groups whose levels say nothing on its platform."""
+    """Each scope with its baskets, without the degenerate groups of its platform."""
     informative = folder.lake.read(THRESHOLDS).filter(~pl.col("degenerate"))
     runs_of = scopes(accepted(folder))
     for done, (scope, keys) in enumerate(runs_of.items(), start=1):

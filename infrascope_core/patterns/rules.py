@@ -111,7 +111,7 @@ def strongest(rules: pl.DataFrame, limit: int, cross_subsystem: bool = True) -> 
     limit : int
         Most rules returned, per scope.
     cross_subsystem : bool
-        Only rules whose sides share no subsystem: that the GPU's power follows its load is no news.
+        Only rules whose sides share no subsystem: that the GPU's power follows its load is not news.
 
     Returns
     -------

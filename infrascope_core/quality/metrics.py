@@ -16,7 +16,9 @@ INTERVAL = "interval[s]"
 SAMPLING = "Sampling"
 """Subsystem of the pseudo-metric, which is no hardware's."""
 _GAP = 1.5
-"""An interval above this many median intervals has lost samples."""
+"""An interval above this many median intervals has lost samples, unless the next ones make up for it."""
+_CAUGHT_UP = 0.5
+"""An interval below this many median intervals makes up for a late sample."""
 
 
 def quality_metrics(telemetry: pl.DataFrame) -> pl.DataFrame:
@@ -134,15 +136,12 @@ def _movements(values: pl.DataFrame, facts: pl.DataFrame) -> dict[str, pl.Series
 def _interval(ts: pl.Series) -> pl.DataFrame:
     """The pseudo-metric of the sampling itself."""
     seconds = ts.diff().drop_nulls().dt.total_microseconds() / 1e6
-    median = seconds.filter(seconds > 0).median()
-    gaps = seconds.filter(seconds > _GAP * float(median)) if isinstance(median, float) else seconds.clear()
-    lost = int((gaps / float(median)).round(0).sum() - len(gaps)) if isinstance(median, float) else 0
     return pl.DataFrame(
         {
             "metric": [INTERVAL],
             "unit": ["s"],
             "subsystem": [SAMPLING],
-            "missing": [lost],
+            "missing": [_lost(seconds)],
             "infinite": [0],
             "zeros": [int((seconds == 0).sum())],
             "mean": [seconds.mean()],
@@ -153,3 +152,20 @@ def _interval(ts: pl.Series) -> pl.DataFrame:
         },
         schema_overrides={c.name: c.dtype for c in QUALITY_METRICS.columns},
     )
+
+
+def _lost(seconds: pl.Series) -> int:
+    """Samples that are missing from the intervals, as the recorder counts the ticks that it missed.
+
+    A sample that only came late is not lost: the short intervals after it bring the sampling back into step.
+    """
+    median = seconds.filter(seconds > 0).median()
+    if not isinstance(median, float):
+        return 0
+    stretches = (
+        pl.DataFrame({"intervals": seconds / median})
+        .with_columns(stretch=(pl.col("intervals") >= _CAUGHT_UP).cum_sum())
+        .group_by("stretch")
+        .agg(late=pl.col("intervals").first() > _GAP, lost=pl.col("intervals").sum().round(0) - pl.len())
+    )
+    return int(stretches.filter(pl.col("late"), pl.col("lost") > 0)["lost"].sum())

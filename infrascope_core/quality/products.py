@@ -68,7 +68,7 @@ PRODUCTS = (
         Scope.PER_RUN,
         _quality_metrics,
         inputs=(TELEMETRY,),
-        code_version="2",
+        code_version="3",
         libraries=("polars", "numpy"),
     ),
     Product(

@@ -98,7 +98,7 @@ class Deviation(_Part):
 
 
 class Unwatched(_Part):
-    """A subsystem that no metric of the run tells of."""
+    """A subsystem with no usable metric."""
 
     subsystem: str
     reason: str

@@ -36,10 +36,15 @@ def _anomaly_episodes(folder: DataFolder, key: str) -> pl.DataFrame:
         folder.lake.read(ANOMALY_REASONS, key),
         folder.lake.read(BASKETS, key),
         rules_of(folder, key),
-        window_length=_lasts(folder, key, folder.settings.features.samples),
+        window_length=window_length_of(folder, key),
         stride=stride_of(folder, key),
         settings=folder.settings.episodes,
     )
+
+
+def window_length_of(folder: DataFolder, key: str) -> timedelta:
+    """Length of a feature window of a run."""
+    return _lasts(folder, key, folder.settings.features.samples)
 
 
 def stride_of(folder: DataFolder, key: str) -> timedelta:
@@ -118,8 +123,8 @@ def _own_deviations(folder: DataFolder, key: str) -> pl.DataFrame:
 def _scope_of_rules(folder: DataFolder, key: str) -> str:
     """The scope whose rules an episode quotes.
 
-    Rules are mined anew with every run that arrives: an episode quotes them as they were when it was made, and is made
-    again only if there were none, or none as narrow.
+    Rules are mined again whenever runs arrive: an episode quotes them as they were when it was made, and is stale only
+    if there were none then, or none as narrow.
     """
     return ",".join(rules_of(folder, key)["scope"].head(1))
 

@@ -8,13 +8,13 @@ link jitters, at 0.2 % connections come and go, at 1 % interrupts and the cores'
 "confined to workload traffic patterns" are the workload's own. The rule, over the windows of an episode that have
 retransmissions among their reasons and the windows beside them:
 
-1. Retransmissions hold less than `retransmissions_at_least` of the evidence: nothing is said.
+1. Retransmissions hold less than `retransmissions_at_least` of the evidence: no judgement.
 2. Side effects (connection churn, errors of the link; interrupts, frequency or load of the processor; power, load
    or clocks of the GPU) hold at least `side_effects_at_least`: fault-induced.
 3. The course of the traffic changed (its spread, jitter, regularity) while its volume did not: fault-induced.
 4. Otherwise, traffic in step with the retransmissions or nothing else at all: workload-intrinsic.
 
-Storage and memory are no side effects: the paper names none, and a checkpoint sent over the network moves both.
+Storage and memory are not side effects: the paper names none, and a checkpoint sent over the network moves both.
 """
 
 from __future__ import annotations

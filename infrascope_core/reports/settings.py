@@ -38,7 +38,7 @@ class ReportSettings(Section):
     """The report on a run."""
 
     table_rows: int = Field(20, ge=1)
-    """Most windows in the report's table, those of the largest surprisal; the number of the others is given."""
+    """Most windows in the report's table, those of the largest surprisal; the others are counted."""
     reasons: int = Field(3, ge=1)
     """Most metric-feature pairs of a window in the table (Reveal, appendix C)."""
     few_windows: int = Field(10, ge=2)
@@ -47,4 +47,4 @@ class ReportSettings(Section):
     vanished_share: float = Field(0.25, gt=0, lt=1)
     """A metric that had values and has none in this last share of a run's windows has disappeared."""
     names: int = Field(5, ge=1)
-    """Most names in a sentence about several metrics; the number of the others is given."""
+    """Most names in a sentence about several metrics; the others are counted."""

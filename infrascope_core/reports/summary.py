@@ -45,7 +45,7 @@ class Summary:
     metrics : pl.DataFrame
         platform, use (watched or left out), metrics, why: what the detectors make of the metrics in the catalogue.
     degenerate : pl.DataFrame
-        platform, metric_group: groups whose levels say nothing, which are not mined.
+        platform, metric_group: groups with a single level, which are not mined.
     rules : pl.DataFrame
         The strongest rules of each platform across subsystems: rows of `association_rules`.
     episodes : pl.DataFrame

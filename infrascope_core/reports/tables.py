@@ -53,7 +53,7 @@ ANOMALY_REPORT = Table(
         Column("episodes", INT, "number of episodes"),
         Column("windows", INT, "windows of the run"),
         Column("anomalous_windows", INT, "windows with an alarm"),
-        Column("not_watched", TEXTS, "subsystems that no metric of the run tells of"),
+        Column("not_watched", TEXTS, "subsystems with no usable metric"),
         Column("baseline", TEXT, "what the run was compared with"),
         Column("next_step", TEXT, "what to look at first"),
         Column("markdown", TEXT, "file of the report, relative to the data folder"),

@@ -1,4 +1,4 @@
-"""Standing questions about a data folder, over lakes that are written by hand."""
+"""Checks of a data folder, over lakes that are written by hand."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_rejected_runs_are_not_asked_about(handmade):
 # -- degenerate_groups
 
 
-def test_groups_whose_levels_say_nothing(handmade):
+def test_degenerate_groups_are_found(handmade):
     handmade.thresholds(("dead", 1.0, 0.0, 0.0), ("load", 0.5, 0.5, 0.0))
     found = degenerate_groups(handmade.folder)
     assert found.select("platform", "metric_group", "low_share").rows() == [("gpu", "dead", 1.0)]

@@ -182,6 +182,10 @@ def test_no_samples_and_no_metrics():
         ([0, 0.1, 0.2, 0.36], 0, 1, "gaps", 0.36 / 3),
         ([0, 0.1, 0.2, 0.3, 0.7, 0.8], 0, 3, "gaps", 0.8 / 5),
         ([0, 0.1, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], 0, 2, "gaps", 0.9 / 7),  # two holes of one sample
+        ([0, 0.1, 0.2, 0.363, 0.4, 0.5], 0, 0, "regular", 0.5 / 5),  # late, and then in step again
+        ([0, 0.1, 0.2, 0.52, 0.53, 0.54, 0.6, 0.7], 0, 0, "regular", 0.7 / 7),  # three late ones, written together
+        ([0, 0.1, 0.2, 0.3, 0.56, 0.6, 0.7, 0.8], 0, 1, "gaps", 0.8 / 7),  # one late, one lost
+        ([0, 0.1, 0.2, 0.3, 0.5, 0.5, 0.6], 1, 0, "regular", 0.6 / 6),
         ([0, 0.1, 0.1, 0.2, 0.3], 1, 0, "regular", 0.3 / 4),
         ([0, 0, 0], 2, 0, "regular", 0),  # no interval to measure gaps by
         ([0], 0, 0, "regular", None),

@@ -21,7 +21,7 @@ from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.reports.evidence import ComparedWith, Evidence
 from infrascope_core.reports.model import RunReport, json_schema
 from infrascope_core.reports.next_steps import next_step
-from infrascope_core.reports.rendering import as_json, as_markdown, as_row, escape
+from infrascope_core.reports.rendering import as_json, as_markdown, as_row, as_text, escape
 from infrascope_core.reports.settings import ReportSettings
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
 from infrascope_core.reports.verdict import run_report
@@ -405,6 +405,45 @@ def test_a_hostile_run_changes_nothing_in_the_layout(text):
 
     assert layout(disturbed(text)) == layout(disturbed("plain"))
     assert not tokens(disturbed(text)) & {"html_block", "link_open", "image", "code_block", "fence"}
+
+
+# -- plain text
+
+
+def test_plain_text_says_all_that_markdown_says_without_markup():
+    later = episode(1, start_ts=second(15), claims=["IRQ is high."], metrics=["IRQ"], total_surprisal=3.0)
+    found = report(**DISTURBED | {"episodes": frame(ANOMALY_EPISODES, episode(), later)})
+    text = as_text(found)
+    assert text.splitlines()[:9] == [
+        "train_BERT_run_h",
+        f"  Anomalous. {found.why}",
+        "",
+        "Evidence",
+        "  - Busy% is less steady.",
+        "",
+        "Next step",
+        f"  {found.next_step}",
+        "",
+    ]
+    assert "  - 6 / 10:32:06  Z, MAHA  CPU  Turbostat:Busy%.-[%]–variance; IRQ–mean\n" in text
+    assert "  - Levels before, during and after: load LOW -> HIGH -> –.\n" in text
+    assert "Subsystems with no usable metric\n  - Network: the file has no metric of it.\n" in text
+    words = set(re.findall(r"\w+", as_markdown(found).replace("\\", "")))
+    assert words - set(re.findall(r"\w+", text)) <= {
+        *("ID", "Timestamp", "Method", "Main", "reasons", "Metric", "Feature", "Claim", "Subsystem", "Window", "s"),
+        *("Episodes", "strongest", "first", "Group", "Before", "During", "After", "Not", "watched"),
+    }
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_name_neither_breaks_a_line_nor_reaches_the_terminal(text):
+    def lines(name: str) -> list[str]:
+        reasons = frame(ANOMALY_REASONS, reason(5, metric=name, feature=name, claim=name))
+        found = report(**DISTURBED | {"reasons": reasons, "run": {"workload": name}})
+        return as_text(found).splitlines()
+
+    assert len(lines(text)) == len(lines("plain"))
+    assert all(c.isprintable() for line in lines(text) for c in line)
 
 
 # -- JSON
