@@ -101,7 +101,9 @@ def build_app() -> typer.Typer:
     def summary(data: _DATA = Path("data"), debug: DebugOption = False) -> None:
         """Show again what the last `run` found."""
         with one_sentence(debug):
-            _show(summarize(DataFolder.as_last_filled(data)))
+            from infrascope_core.pipeline import open_folder  # noqa: PLC0415 - for a fast `--help`
+
+            _show(summarize(open_folder(data)))
 
     app.command()(report)
     app.command()(simulate)

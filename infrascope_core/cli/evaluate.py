@@ -18,6 +18,7 @@ from rich.text import Text
 from infrascope_core.cli.console import DebugOption, frame_table, one_sentence, printable
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.settings import load_settings
+from infrascope_core.store.atomic import write_text
 from infrascope_core.store.product import OnProgress
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def add_evaluate(app: typer.Typer) -> None:
             with _folder(data) as place:
                 result = evaluate_sets(sets, place, under, on_set=_progress)
             if json_file is not None:
-                json_file.write_text(result.as_json(), encoding="utf-8")
+                write_text(json_file, result.as_json())
             show(result)
 
 

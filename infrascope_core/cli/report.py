@@ -29,7 +29,9 @@ def report(
     On a terminal the text is laid out; into a file or a pipe it goes as markdown.
     """
     with one_sentence(debug):
-        folder = DataFolder.as_last_filled(data)
+        from infrascope_core.pipeline import open_folder  # noqa: PLC0415 - for a fast `--help`
+
+        folder = open_folder(data)
         texts = [_text(folder, key, as_json) for key in _chosen(folder, run_key, every)]
         if as_json:
             reports = [json.loads(text) for text in texts]
