@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
 
@@ -20,7 +21,7 @@ from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import OnProgress, Product, Scope
-from infrascope_core.store.warehouse import is_published, publish
+from infrascope_core.store.warehouse import is_published, keep_published, publish
 from infrascope_core.studies import products as studies
 from infrascope_core.symbols import products as symbols
 
@@ -44,6 +45,21 @@ OnMade = Callable[[Product, str | None, Sequence[pl.DataFrame]], None]
 
 Refresh = Callable[[DataFolder, bool, OnProgress], None]
 """Brings a data folder up to date: (folder, refit, on_progress)."""
+
+
+def open_folder(root: Path) -> DataFolder:
+    """A data folder under the settings that it was last filled by, with a warehouse that shows it as it is.
+
+    A folder that was moved or copied since gets its warehouse anew, because views hold where it lay.
+
+    Raises
+    ------
+    InfraScopeError
+        The folder was never filled.
+    """
+    folder = DataFolder.as_last_filled(root)
+    keep_published(folder, GRAPH)
+    return folder
 
 
 def refresh(

@@ -20,6 +20,7 @@ from infrascope_core.cli.progress import shown_progress
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.reports.wording import count, duration, printable
 from infrascope_core.settings import load_settings
+from infrascope_core.store.atomic import write_text
 from infrascope_core.store.product import OnProgress
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def evaluate(
         with _folder(data) as place, shown_progress() as on_progress:
             result = evaluate_sets(sets, place, under, on_set=partial(_of_set, on_progress))
         if json_file is not None:
-            json_file.write_text(result.as_json(), encoding="utf-8")
+            write_text(json_file, result.as_json())
         show(result)
 
 

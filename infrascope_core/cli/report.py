@@ -17,6 +17,7 @@ from infrascope_core.cli.console import DataOption, DebugOption, one_sentence, s
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.reports.tables import ANOMALY_REPORT
 from infrascope_core.reports.wording import named
+from infrascope_core.store.atomic import write_text
 from infrascope_core.store.folder import DataFolder
 
 Format = Literal["text", "markdown", "json"]
@@ -43,8 +44,10 @@ def report(
 ) -> None:
     """Show the verdict on a run: what was abnormal, where, why, and what to check first."""
     with one_sentence(debug):
+        from infrascope_core.pipeline import open_folder  # noqa: PLC0415 - for a fast `--help`
+
         form = "json" if as_json else form or _ENDINGS.get(out.suffix.lower() if out else "", "text")
-        folder = DataFolder.as_last_filled(data)
+        folder = open_folder(data)
         keys = _chosen(folder, run_key, every)
         if form == "text" and out is None:
             _print_text(folder, keys)
@@ -53,7 +56,7 @@ def report(
         if out is None:
             typer.echo(text, nl=False)
         else:
-            out.write_text(text, encoding="utf-8")
+            write_text(out, text)
 
 
 def _joined(folder: DataFolder, keys: Sequence[str], form: Format, every: bool) -> str:

@@ -13,7 +13,6 @@ from rich.text import Text
 from infrascope_core.cli.console import DataOption, DebugOption, frame_table, one_sentence, stdout_console
 from infrascope_core.reports.summary import Summary, summarize
 from infrascope_core.reports.wording import count, duration, printable
-from infrascope_core.store.folder import DataFolder
 
 _REASONS = 8
 """Most reasons for rejected files that are shown."""
@@ -22,7 +21,9 @@ _REASONS = 8
 def summary(data: DataOption = Path("data"), debug: DebugOption = False) -> None:
     """Show again what the last `run` found."""
     with one_sentence(debug):
-        show(summarize(DataFolder.as_last_filled(data)))
+        from infrascope_core.pipeline import open_folder  # noqa: PLC0415 - for a fast `--help`
+
+        show(summarize(open_folder(data)))
 
 
 def show(summary: Summary) -> None:

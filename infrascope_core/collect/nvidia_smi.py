@@ -40,7 +40,7 @@ _UNITS = {
 
 def nvidia_smi_probe() -> StreamProbe:
     """Probe of all GPUs that nvidia-smi lists."""
-    return StreamProbe("nvidia-smi", prepare)
+    return StreamProbe("nvidia-smi", prepare, parser)
 
 
 def prepare(interval_s: float) -> tuple[Sequence[str], Sequence[Column], ParseLine]:
@@ -57,11 +57,17 @@ def prepare(interval_s: float) -> tuple[Sequence[str], Sequence[Column], ParseLi
         f"--loop-ms={max(1, round(1000 * interval_s))}",
     ]
     columns = [_column(field, gpu) for gpu in gpus for field in fields]
+    return command, columns, parser(columns)
+
+
+def parser(columns: Sequence[Column]) -> ParseLine:
+    """The parser of one line, whose cells are the fields of these columns."""
+    fields = list(dict.fromkeys(column.metric.strip() for column in columns))
 
     def parse(line: str) -> Iterator[tuple[Column, Value]]:
         return parse_line(line, fields)
 
-    return command, columns, parse
+    return parse
 
 
 def parse_line(line: str, fields: Sequence[str]) -> Iterator[tuple[Column, Value]]:

@@ -35,7 +35,7 @@ class PerfProbe(StreamProbe):
     """Probe of the events and of the ratios that follow from them."""
 
     def __init__(self) -> None:
-        super().__init__("perf stat", prepare)
+        super().__init__("perf stat", prepare, lambda columns: parse_line)
 
     def reader(self, base: bytes) -> RowReader:
         """Events as printed, then ratios."""

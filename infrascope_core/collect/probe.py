@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Value = float | int | None
 """A sampled value; None is missing."""
@@ -79,6 +79,14 @@ class Probe(Protocol):
         """Close everything; may be called twice."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """What `start` found out and `reader` needs, as JSON can hold it."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over such a state instead of being started; raises ValueError, TypeError or KeyError if it is none."""
+        ...
+
     def reader(self, base: bytes) -> RowReader:
         """A reader whose differences start from `base`, the reading before the first row."""
         ...
@@ -132,6 +140,13 @@ class FileProbe:
     def stop(self) -> None:
         """Close the files."""
         self._files.stop()
+
+    def state(self) -> dict[str, Any]:
+        """Nothing: the texts say all."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing to take over."""
 
 
 class TextProbe(FileProbe):

@@ -7,8 +7,9 @@ loop, ram, zram, device-mapper and md devices would count the same transfer twic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from infrascope_core.collect.probe import (
     Column,
@@ -61,6 +62,14 @@ class DiskstatsProbe(FileProbe):
         if not self._disks:
             raise ProbeUnavailableError(f"no physical disk under {self._block_devices}")
         super().start(interval_s)
+
+    def state(self) -> dict[str, Any]:
+        """The physical disks."""
+        return {"disks": sorted(disk.decode("utf-8", "surrogateescape") for disk in self._disks)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """The physical disks."""
+        self._disks = frozenset(str(disk).encode("utf-8", "surrogateescape") for disk in state["disks"])
 
     def reader(self, base: bytes) -> RowReader:
         """Sums over the disks from `base` on."""

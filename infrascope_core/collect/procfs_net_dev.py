@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from infrascope_core.collect.probe import Column, CounterReader, FileProbe, RowReader, Value, integer
 
@@ -46,6 +47,15 @@ class NetDevProbe(FileProbe):
             if speed.isdecimal() and int(speed) > 0:
                 self._speeds[interface.name] = int(speed)
         self._down = frozenset(down)
+
+    def state(self) -> dict[str, Any]:
+        """Interfaces that are down, and the speeds of the others."""
+        return {"down": sorted(self._down), "speeds_mbit": self._speeds}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Interfaces that are down, and the speeds of the others."""
+        self._down = frozenset(map(str, state["down"]))
+        self._speeds = {str(name): int(speed) for name, speed in dict(state["speeds_mbit"]).items()}
 
     def reader(self, base: bytes) -> RowReader:
         """Differences from `base` on."""

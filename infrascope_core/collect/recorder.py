@@ -1,8 +1,8 @@
 """Recording a command: the sampling loop, the command's life and signals, and the run file that results.
 
 While the command runs, readings are taken at fixed moments (start + k × interval, so that lateness does not
-add up) and kept unparsed in a spool. When it has ended they are parsed, one at a time, into a file
-`.STEM.txt.part` beside the final place, synced and renamed: the run file is whole or it is not there.
+add up) and kept unparsed in a spool. When it has ended they are parsed, one at a time, into a run file that is whole
+or not there. A recorder that is killed leaves its spool, from which `recovery` makes the run file.
 
 A reading before the command starts is the base of the first differences; the last, incomplete interval is not
 sampled. Sample times are the wall clock at the start plus the monotonic clock since, so they never run back.
@@ -21,25 +21,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from infrascope_core.collect.nvidia_smi import nvidia_smi_probe
-from infrascope_core.collect.perf import PerfProbe
-from infrascope_core.collect.probe import Probe, ProbeUnavailableError, Value
-from infrascope_core.collect.procfs_diskstats import DiskstatsProbe
-from infrascope_core.collect.procfs_meminfo import meminfo_probe
-from infrascope_core.collect.procfs_net_dev import NetDevProbe
-from infrascope_core.collect.procfs_net_snmp import net_snmp_probe
-from infrascope_core.collect.procfs_pressure import pressure_probe
-from infrascope_core.collect.procfs_sockets import sockets_probe
-from infrascope_core.collect.procfs_stat import StatProbe
-from infrascope_core.collect.procfs_vmstat import vmstat_probe
-from infrascope_core.collect.spool import Spool
-from infrascope_core.collect.turbostat import turbostat_probe
-from infrascope_core.errors import CollectError
+from infrascope_core.collect.all_probes import default_probes
+from infrascope_core.collect.probe import Probe, ProbeUnavailableError
+from infrascope_core.collect.run_file import write_run_file
+from infrascope_core.collect.spool import HOST_NAME, Header, Spool
+from infrascope_core.errors import CollectError, StorageError
+from infrascope_core.run_files.name import RECORDING_SUFFIX
 
 DEFAULT_INTERVAL_S = 0.1
 """Reveal samples at 100 ms (section 5.3)."""
@@ -80,6 +72,21 @@ class Recording:
     elapsed_s: float
     sampling_cpu_s: float
     writing_cpu_s: float
+
+
+class CommandNotStartedError(CollectError):
+    """The command cannot be started; nothing was recorded.
+
+    Attributes
+    ----------
+    exit_code : int
+        What a shell would give: 127 if there is no such command, 126 if it cannot be executed.
+    """
+
+    def __init__(self, program: str, error: OSError | ValueError) -> None:
+        self.exit_code = 127 if isinstance(error, FileNotFoundError) else 126
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        super().__init__(f"command {program!r} cannot be started ({reason})")
 
 
 class RecordingLostError(CollectError):
@@ -136,8 +143,10 @@ def record(
     Raises
     ------
     CollectError
-        The arguments do not make a file name, the folder cannot be written, no probe can be used, or the
-        command cannot be started. Nothing is left behind.
+        The arguments do not make a file name, the folder cannot be written, or no probe can be used. Nothing is left
+        behind.
+    CommandNotStartedError
+        The command cannot be started. Nothing is left behind.
     RecordingLostError
         The disk filled up (or failed) while recording; raised after the command has ended.
     """
@@ -152,34 +161,27 @@ def record(
     prefix = f"{phase}_{model}for{task}_{dataset}"
     with contextlib.ExitStack() as cleanup:
         used, skipped = _start_probes(default_probes() if probes is None else probes, interval_s, cleanup)
-        place = _claim_name(out_dir, prefix, host)
-        cleanup.callback(place.part.unlink, missing_ok=True)
-        try:
-            spool = Spool(out_dir, len(used))
-        except OSError as error:
-            raise CollectError(f"{out_dir}: cannot be written ({error.strerror})") from error
+        final, spool = _claim_name(out_dir, prefix, host)
         cleanup.callback(spool.close)
 
         child = _Child()
         cleanup.enter_context(child.signals())
-        run = _sample(child, command, used, spool, interval_s)
+        run = _sample(child, command, used, spool, interval_s, host)
         try:
             if run.fault is not None:
                 raise run.fault
             spool.finish()
             cpu_s = time.process_time()
-            rows = spool.readings - 1
-            if rows > 0:
-                _write(place, spool, used, run.started, host)
-        except OSError as error:
-            reason = error.strerror or str(error)
+            rows = write_run_file(final, spool, used, run.started, host)
+        except (OSError, StorageError) as error:
+            reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             raise RecordingLostError(out_dir, reason, run.exit_code) from error
-        if rows <= 0:
+        if not rows:
             _log.warning("no file was written: the command ended before the first full sample (%g s)", interval_s)
         return Recording(
-            path=place.final if rows > 0 else None,
+            path=final if rows else None,
             exit_code=run.exit_code,
-            samples=max(0, rows),
+            samples=rows,
             missed_ticks=run.missed_ticks,
             skipped=skipped,
             elapsed_s=run.elapsed_s,
@@ -188,28 +190,10 @@ def record(
         )
 
 
-def default_probes() -> list[Probe]:
-    """All probes, in the public data set's column order (docs/format.md), those it lacks at the end."""
-    return [
-        PerfProbe(),
-        meminfo_probe(),
-        turbostat_probe(),
-        StatProbe(),
-        nvidia_smi_probe(),
-        DiskstatsProbe(),
-        NetDevProbe(),
-        sockets_probe(),
-        net_snmp_probe(),
-        pressure_probe(),
-        vmstat_probe(),
-    ]
-
-
 # --- names ---
 
 _NAME_PART = re.compile(r"[A-Za-z0-9.+-]+")
 _TASK = re.compile(r"[A-Z][A-Za-z0-9.+-]*")
-_HOST = re.compile(r"[A-Za-z0-9-]+")
 _SEPARATOR = re.compile(r"for[A-Z]")
 
 
@@ -223,7 +207,7 @@ def _check_name_parts(*, model: str, task: str, dataset: str, phase: str, host: 
             raise CollectError(f"{what} {value!r} cannot stand in a file name; {allowed}")
     if not _TASK.fullmatch(task):
         raise CollectError(f"task {task!r} cannot stand in a file name; {allowed}, a capital letter first")
-    if not _HOST.fullmatch(host):
+    if not HOST_NAME.fullmatch(host):
         raise CollectError(f"host {host!r} cannot stand in a file name; expected letters, digits and `-`")
     for what, value in (("model", model), ("task", task)):
         if _SEPARATOR.search(value):
@@ -235,26 +219,15 @@ def _short_host_name() -> str:
     return re.sub(r"[^A-Za-z0-9-]+", "-", short).strip("-") or "localhost"
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where the run file will be, and the name it is written under until it is whole."""
-
-    final: Path
-    part: Path
-
-
-def _claim_name(out_dir: Path, prefix: str, host: str) -> _Place:
-    """Claim the name of the present second by making its part file; wait for the next one if it is taken."""
+def _claim_name(out_dir: Path, prefix: str, host: str) -> tuple[Path, Spool]:
+    """Claim the name of the present second by making its spool; wait for the next one if it is taken."""
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
         for _ in range(_NAME_CLAIMS):
             final = out_dir / f"{prefix}_{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}_{host}.txt"
-            part = final.with_name(f".{final.name}.part")
-            with contextlib.suppress(FileExistsError):
-                part.touch(exist_ok=False)
-                if not final.exists():
-                    return _Place(final, part)
-                part.unlink()
+            if not final.exists():
+                with contextlib.suppress(FileExistsError):
+                    return final, Spool(final.with_name(f".{final.name}{RECORDING_SUFFIX}"))
             time.sleep(1 - time.time() % 1)
     except OSError as error:
         raise CollectError(f"{out_dir}: cannot be written ({error.strerror})") from error
@@ -272,12 +245,11 @@ class _Child:
         self._early: list[int] = []
 
     def start(self, command: Sequence[str]) -> None:
-        """Start the command; raises CollectError if that fails."""
+        """Start the command; raises CommandNotStartedError if that fails."""
         try:
             self._process = subprocess.Popen(command)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise CollectError(f"command {command[0]!r} cannot be started ({reason})") from error
+            raise CommandNotStartedError(command[0], error) from error
         for signum in self._early:
             self._process.send_signal(signum)
 
@@ -361,7 +333,9 @@ def _start_probes(
     return used, tuple(skipped)
 
 
-def _sample(child: _Child, command: Sequence[str], probes: Sequence[Probe], spool: Spool, interval_s: float) -> _Run:
+def _sample(  # noqa: PLR0917 - all of them are one recording's
+    child: _Child, command: Sequence[str], probes: Sequence[Probe], spool: Spool, interval_s: float, host: str
+) -> _Run:
     """Run the command and fill the spool; a full disk ends the sampling, not the command."""
     reads: list[Callable[[], bytes]] = [probe.sample for probe in probes]
     cpu_s = time.process_time()
@@ -373,6 +347,7 @@ def _sample(child: _Child, command: Sequence[str], probes: Sequence[Probe], spoo
     tick = missed = 0
     fault: OSError | None = None
     try:
+        spool.begin(Header(started, host, tuple((probe.name, probe.state()) for probe in probes)))
         spool.append(0.0, base)
         while not _ended(pidfd, began + (tick + 1) * interval_s):
             at_s = time.monotonic() - began
@@ -395,37 +370,3 @@ def _ended(pidfd: int, until: float) -> bool:
     """Wait for the command's end, at most until a moment of the monotonic clock; True if it has ended."""
     ready, _, _ = select.select([pidfd], [], [], max(0.0, until - time.monotonic()))
     return bool(ready)
-
-
-# --- writing ---
-
-
-def _write(place: _Place, spool: Spool, probes: Sequence[Probe], started: datetime, host: str) -> None:
-    """Parse the spool into the part file, sync it, give it its name; raises OSError if there is no room."""
-    readings = iter(spool)
-    _, base = next(readings)
-    readers = [probe.reader(text) for probe, text in zip(probes, base, strict=True)]
-    names = [column.render(host) for reader in readers for column in reader.columns]
-    with place.part.open("w", encoding="utf-8", newline="\n") as file:
-        file.write("\t".join(["", *names]) + "\n")
-        for at_s, texts in readings:
-            stamp = (started + timedelta(seconds=at_s)).isoformat(sep=" ", timespec="milliseconds")
-            cells = [stamp]
-            for reader, text in zip(readers, texts, strict=True):
-                cells += [_cell(value) for value in reader.row(text, at_s)]
-            file.write("\t".join(cells) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    place.part.replace(place.final)
-    folder = os.open(place.final.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _cell(value: Value) -> str:
-    """Whole numbers in full, others to four decimals, missing as nothing."""
-    if value is None:
-        return ""
-    return str(value) if isinstance(value, int) else f"{value:.4f}".rstrip("0").rstrip(".")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from infrascope_core.collect.probe import Column, ProbeUnavailableError, RowReader, Value
 
@@ -112,14 +113,19 @@ class StreamProbe:
     """A program as a probe.
 
     `prepare` gets the sampling interval in seconds and returns the command, the columns, and the function
-    that parses one line; it raises ProbeUnavailableError where the program is absent or may not be used.
+    that parses one line; it raises ProbeUnavailableError where the program is absent or may not be used. `parser`
+    gives that function for known columns, where the program need not be.
     """
 
     def __init__(
-        self, name: str, prepare: Callable[[float], tuple[Sequence[str], Sequence[Column], ParseLine]]
+        self,
+        name: str,
+        prepare: Callable[[float], tuple[Sequence[str], Sequence[Column], ParseLine]],
+        parser: Callable[[Sequence[Column]], ParseLine],
     ) -> None:
         self.name = name
         self._prepare = prepare
+        self._parser = parser
         self._stream = ProgramStream()
         self._columns: tuple[Column, ...] = ()
         self._parse: ParseLine | None = None
@@ -141,6 +147,19 @@ class StreamProbe:
     def stop(self) -> None:
         """End the program."""
         self._stream.stop()
+
+    def state(self) -> dict[str, Any]:
+        """The columns, and how often the program prints."""
+        return {"columns": self._columns, "interval_s": self._interval_s}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """The columns, and how often the program prints."""
+        self._columns = tuple(
+            Column(str(source), str(metric), str(instance), str(unit), bool(difference))
+            for source, metric, instance, unit, difference in state["columns"]
+        )
+        self._interval_s = float(state["interval_s"])
+        self._parse = self._parser(self._columns)
 
     def reader(self, base: bytes) -> RowReader:
         """Last values at or before each tick."""

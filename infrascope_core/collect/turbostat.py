@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z][\w%+/-]*")
 
 def turbostat_probe() -> StreamProbe:
     """Probe of all CPUs and packages that turbostat lists."""
-    return StreamProbe("turbostat", prepare)
+    return StreamProbe("turbostat", prepare, lambda columns: TableParser().parse_line)
 
 
 def prepare(interval_s: float) -> tuple[Sequence[str], Sequence[Column], ParseLine]:

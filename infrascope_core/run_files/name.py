@@ -16,6 +16,8 @@ SUFFIXES = (".txt", ".tsv", ".csv")
 """Endings of run files, in upper or lower case; each may be followed by one `.gz`."""
 
 LABELS_SUFFIX = ".faults.csv"
+RECORDING_SUFFIX = ".recording"
+"""Ending of the hidden file in which `infrascope collect` keeps what it reads until it writes the run file."""
 _MAX_LENGTH = 200
 _NAME = re.compile(
     r"(?P<prefix>train|infer|fine-tuning|data)"
@@ -80,6 +82,11 @@ def is_run_file(path: Path) -> bool:
     return name.endswith(SUFFIXES)
 
 
+def is_recording(path: Path) -> bool:
+    """Whether a file is a recording that is not a run file yet: it is going on, or it was cut off."""
+    return path.name.startswith(".") and path.name.endswith(RECORDING_SUFFIX)
+
+
 def run_key(path: Path) -> str:
     """The stem of a run file: its name without one ending `.txt`, `.tsv` or `.csv`, and one `.gz` after it."""
     return _ENDING.sub("", path.name, count=1)
@@ -97,6 +104,10 @@ def parse_run_name(path: Path) -> RunName:
         The name does not follow the grammar, or the phase is unknown.
     """
     key = run_key(path)
+    if is_recording(path):
+        raise RunFileError(
+            path, f"a recording that was cut off; `infrascope collect --recover {path.parent}` makes a run file of it"
+        )
     if path.name.lower().removesuffix(".gz").endswith(LABELS_SUFFIX):
         raise RunFileError(
             path, f"labels lie beside their run file as STEM{LABELS_SUFFIX}, in lower case and not packed"

@@ -6,8 +6,7 @@ rendered once and in one piece, counts go out as integers, and the rest as the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +26,7 @@ from infrascope_core.simulate.instruments import Readings, read
 from infrascope_core.simulate.plan import Draws, Job
 from infrascope_core.simulate.scene import Scene
 from infrascope_core.simulate.workloads import Profile, profile
+from infrascope_core.store.atomic import aside, write_text
 
 _RUN_SPREAD = 0.02
 """Runs of one workload differ by about this much in every number of their profile (Reveal, section 5.4)."""
@@ -49,7 +49,7 @@ def write_job(job: Job, out_dir: Path) -> list[Path]:
 
     Raises
     ------
-    OSError
+    StorageError
         A file cannot be written.
     """
     times, hosts = simulate_job(job)
@@ -59,10 +59,9 @@ def write_job(job: Job, out_dir: Path) -> list[Path]:
     for name, group in zip(names, groups, strict=True):
         path = out_dir / job.path(name)
         stamps = _stamps(job, name.started_at, times)
-        told = [label for host in group for label in labels(job, host, times)]
-        with _replacing(labels_path(path)) as stream:
-            stream.write(_label_text(told, stamps))
-        with _replacing(path) as stream:
+        known = [label for host in group for label in labels(job, host, times)]
+        write_text(labels_path(path), _label_text(known, stamps))
+        with aside(path) as place, place.open("wb") as stream:
             write_run(stream, job, stamps, {job.host_names()[host]: hosts[host] for host in group})
         paths.append(path)
     return paths
@@ -185,23 +184,10 @@ def _text(value: float, digits: int) -> str:
     return str(round(value, digits)) if digits and value else str(round(value))
 
 
-def _label_text(told: list[Label], stamps: pl.Series) -> bytes:
+def _label_text(known: list[Label], stamps: pl.Series) -> str:
     lines = ["start,end,fault,subsystem,metrics"]
     lines += [
         f"{stamps[t.first]},{stamps[t.last]},{t.fault},{t.subsystem},{';'.join(t.metrics)}"
-        for t in sorted(told, key=lambda label: (label.first, label.last, label.fault))
+        for t in sorted(known, key=lambda label: (label.first, label.last, label.fault))
     ]
-    return ("\n".join(lines) + "\n").encode()
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        with aside.open("wb") as stream:
-            yield stream
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    return "\n".join(lines) + "\n"

@@ -27,8 +27,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @contextlib.contextmanager
-def aside(target: Path) -> Iterator[Path]:
+def aside(target: Path, *, sync: bool = False) -> Iterator[Path]:
     """A path beside `target` to write to; renamed to `target` when the block ends well, removed when it does not.
+
+    Parameters
+    ----------
+    target : Path
+        The file; its folder is made if it is missing.
+    sync : bool
+        Make sure that it is on the disk before the old file is gone: for what cannot be made again.
 
     Raises
     ------
@@ -43,7 +50,11 @@ def aside(target: Path) -> Iterator[Path]:
         path = Path(name)
         yield path
         path.chmod(0o644)
+        if sync:
+            _sync(path)
         path.replace(target)
+        if sync:
+            _sync(target.parent)
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
@@ -76,6 +87,14 @@ def cannot_write(target: Path, error: OSError) -> StorageError:
     return StorageError(
         f"{target}: cannot be written, with {room:,} bytes free there ({reason})", full=error.errno in _FULL
     )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sweep(*folders: Path) -> None:

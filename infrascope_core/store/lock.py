@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,3 +42,18 @@ def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[N
             on_wait()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock of a file, or may hold it: it cannot be opened."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

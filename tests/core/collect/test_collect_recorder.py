@@ -12,17 +12,20 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from infrascope_core.collect import recorder, spool
+from infrascope_core.collect import run_file, spool
 from infrascope_core.collect.probe import Column, CounterReader, ProbeUnavailableError, RowReader, TextProbe
 from infrascope_core.collect.procfs_stat import StatProbe
-from infrascope_core.collect.recorder import Recording, RecordingLostError, record
+from infrascope_core.collect.recorder import CommandNotStartedError, Recording, RecordingLostError, record
+from infrascope_core.collect.spool import Header, read_recording
 from infrascope_core.errors import CollectError
+from infrascope_core.store.lock import is_held
 
 BURN = [sys.executable, "-c", "import time\nend = time.time() + 0.8\nwhile time.time() < end: pass"]
 COLUMN_NAME = re.compile(r"(?:[A-Za-z_]+:)?[\w()/ .+%-]+\.node-1\[[\w%-]+\]")
@@ -105,9 +108,19 @@ def test_exit_codes_come_through_and_a_killed_command_leaves_a_valid_file(tmp_pa
 
 
 def test_a_command_that_does_not_exist_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(CollectError, match="command 'no-such-program' cannot be started"):
+    with pytest.raises(CommandNotStartedError, match="command 'no-such-program' cannot be started") as caught:
         record_here(["no-such-program"], tmp_path)
+    assert caught.value.exit_code == 127
     assert left_in(tmp_path) == []
+
+
+def test_a_command_that_cannot_be_executed_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    for program in (tmp_path / "text", tmp_path):
+        with pytest.raises(CommandNotStartedError, match="cannot be started") as caught:
+            record_here([str(program)], tmp_path / "out")
+        assert caught.value.exit_code == 126
+    assert left_in(tmp_path / "out") == []
 
 
 def test_a_command_shorter_than_an_interval_leaves_nothing_and_says_so(
@@ -148,20 +161,6 @@ def test_a_signal_to_the_recorder_ends_the_command_and_the_file_is_valid(
         assert process.wait(10) == code
     (name,) = left_in(tmp_path)
     assert len(read(tmp_path / name)) >= 2
-
-
-def test_a_recorder_that_is_killed_leaves_no_run_file(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", RECORD_SCRIPT.replace("exec sleep 20", "exec sleep 1"), str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    with process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.2)
-        process.kill()
-    assert [name for name in left_in(tmp_path) if not name.endswith(".part")] == []
 
 
 def test_a_full_disk_while_sampling_loses_the_recording_but_not_the_command(
@@ -269,20 +268,54 @@ def test_ticks_that_pass_while_a_probe_is_slow_are_counted_as_missed(tmp_path: P
     assert len(read(recording.path)) == recording.samples
 
 
+HEADER = Header(datetime(2026, 1, 2, 3, 4, 5, 678000), "node-1", (("a", {"x": [1]}), ("b", {})))
+
+
 def test_the_spool_gives_back_what_it_was_given(tmp_path: Path) -> None:
-    kept = spool.Spool(tmp_path, 2)
+    kept = spool.Spool(tmp_path / ".x.recording")
     given = [(0.1 * n, [os.urandom(n % 7000), b"text" * n]) for n in range(300)]
+    kept.begin(HEADER)
     for at_s, texts in given:
         kept.append(at_s, texts)
     kept.finish()
     assert list(kept) == given
+    with (tmp_path / ".x.recording").open("rb") as file:
+        header, readings = read_recording(file)
+        assert (header, list(readings)) == (HEADER, given)
     kept.close()
     assert left_in(tmp_path) == []
 
 
+def test_a_spool_that_is_not_finished_gives_back_all_but_the_last_second(tmp_path: Path) -> None:
+    kept = spool.Spool(tmp_path / ".x.recording")
+    kept.begin(HEADER)
+    given = [(0.1 * n, [os.urandom(50), b"text"]) for n in range(100)]
+    for at_s, texts in given:
+        kept.append(at_s, texts)
+    whole = (tmp_path / ".x.recording").read_bytes()
+    for end in range(len(whole.partition(b"}]]}\n")[0]) + 5, len(whole) + 1, 97):
+        (tmp_path / "cut").write_bytes(whole[:end])
+        with (tmp_path / "cut").open("rb") as file:
+            found = list(read_recording(file)[1])
+        assert found == given[: len(found)]
+    with (tmp_path / ".x.recording").open("rb") as file:
+        assert len(list(read_recording(file)[1])) >= 90
+    kept.close()
+
+
+def test_a_name_is_claimed_once_and_held(tmp_path: Path) -> None:
+    kept = spool.Spool(tmp_path / ".x.recording")
+    with pytest.raises(FileExistsError):
+        spool.Spool(tmp_path / ".x.recording")
+    assert left_in(tmp_path) == [".x.recording"]
+    assert is_held(tmp_path / ".x.recording")
+    kept.close()
+    kept.close()
+
+
 def test_numbers_are_written_whole_short_or_not_at_all() -> None:
     values = (None, 0, 123456789012345, 12.5, 100.0, 1 / 3, 0.00001)
-    assert [recorder._cell(value) for value in values] == [
+    assert [run_file._cell(value) for value in values] == [
         "",
         "0",
         "123456789012345",

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from infrascope_core.errors import StorageError
 from infrascope_core.run_files.labels import labels_path, read_labels
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.simulate import FAULTS, Fault, Job, columns, write_job
@@ -161,6 +162,6 @@ def test_a_file_is_whole_or_not_there(tmp_path, monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr(writer, "write_run", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(StorageError, match=r"cannot be written, .* \(no space left\)"):
         write_job(Job("gpu", minutes=0.1), tmp_path)
     assert not list(tmp_path.glob("*.txt")) and not list(tmp_path.glob(".*"))
