@@ -17,7 +17,7 @@ from infrascope_core.collect.turbostat import turbostat_probe
 
 
 def default_probes() -> list[Probe]:
-    """All probes, in the column order of the public data set (FORMAT), those it lacks at the end."""
+    """All probes, in the column order of the public data set (docs/format.md), those it lacks at the end."""
     return [
         PerfProbe(),
         meminfo_probe(),
