@@ -60,6 +60,10 @@ class Table:
 
     def empty(self) -> pl.DataFrame:
         """A frame with the table's columns and no rows."""
+        return self._empty.clone()
+
+    @cached_property
+    def _empty(self) -> pl.DataFrame:
         return pl.DataFrame(schema=self.schema)
 
     def stable(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -113,11 +113,15 @@ def _own_past(folder: DataFolder, key: str, scores: pl.DataFrame) -> ComparedWit
 
 
 def _own_deviations(folder: DataFolder, key: str) -> pl.DataFrame:
-    deviating = folder.once(
+    return _deviating(folder).get((key,), HOST_DEVIATIONS.empty())
+
+
+def _deviating(folder: DataFolder) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Rows of the hosts that deviate, by run key."""
+    return folder.once(
         ("deviating hosts", folder.lake.version(HOST_DEVIATIONS)),
         lambda: folder.lake.read_cached(HOST_DEVIATIONS).filter("deviates").partition_by("run_key", as_dict=True),
     )
-    return deviating.get((key,), HOST_DEVIATIONS.empty())
 
 
 def _scope_of_rules(folder: DataFolder, key: str) -> str:
@@ -130,7 +134,8 @@ def _scope_of_rules(folder: DataFolder, key: str) -> str:
 
 
 def _quoted_deviations(folder: DataFolder, key: str) -> str:
-    return _own_deviations(folder, key).sort("host", "metric").write_json()
+    rows = _deviating(folder).get((key,))
+    return "" if rows is None else rows.sort("host", "metric").write_json()
 
 
 PRODUCTS = (

@@ -13,9 +13,11 @@ from infrascope_core.store.lake import Lake, fingerprint
 
 def candidate_files(key: str, paths: Sequence[Path], lake: Lake) -> list[Path]:
     """All files that claim a run key: those found now, and the one it was made from, if that still lies elsewhere."""
-    accepted = lake.read_cached(RUN_FILES, key).filter(status="accepted")["source"]
-    found = {printable_path(path) for path in paths}
-    return [*paths, *(Path(source) for source in accepted if source not in found and Path(source).exists())]
+    row = lake.row(RUN_FILES, key)
+    source = row["source"] if row is not None and row["status"] == "accepted" else None
+    if source is not None and source not in map(printable_path, paths) and Path(source).exists():
+        return [*paths, Path(source)]
+    return list(paths)
 
 
 def source_fingerprint(paths: Sequence[Path]) -> str:

@@ -10,20 +10,18 @@ from infrascope_core.contract import WORKLOAD_KEY, Table
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.run_files.tables import FAULTS, RUN_FILES
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.store.footers import stat_of
 
 
 def accepted(folder: DataFolder) -> pl.DataFrame:
     """Rows of `run_files` that were accepted, by run key."""
-    lake = folder.lake
-    files = lake.files(RUN_FILES, lake.keys(RUN_FILES))
     # every pooled product asks, and a thousand small files take a third of a second to read
-    memory: dict[tuple[object, ...], pl.DataFrame] = folder.once("accepted runs", dict)
-    state = tuple(stat_of(file) for file in files)
-    if state not in memory:
-        memory.clear()
-        memory[state] = lake.read_all(RUN_FILES).filter(pl.col("status") == "accepted").sort("run_key")
-    return memory[state]
+    state = tuple(sorted(folder.lake.stats(RUN_FILES).items()))
+    remembered: dict[object, pl.DataFrame] = folder.once("accepted runs", dict)
+    if state not in remembered:
+        remembered.clear()
+        rows = folder.lake.read_all(RUN_FILES)
+        remembered[state] = rows.filter(pl.col("status") == "accepted").sort("run_key")
+    return remembered[state]
 
 
 def run_file(folder: DataFolder, key: str) -> dict[str, Any]:
@@ -34,10 +32,10 @@ def run_file(folder: DataFolder, key: str) -> dict[str, Any]:
     InfraScopeError
         The run is unknown or was rejected.
     """
-    row = folder.lake.read_cached(RUN_FILES, key)
-    if row.is_empty() or row["status"][0] != "accepted":
+    row = folder.lake.row(RUN_FILES, key)
+    if row is None or row["status"] != "accepted":
         raise InfraScopeError(f"{key}: no accepted run file of that name")
-    return row.row(0, named=True)
+    return row
 
 
 def platform_of(folder: DataFolder, key: str) -> str:

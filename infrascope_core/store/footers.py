@@ -20,12 +20,23 @@ Footer = tuple[str, str]
 """Fingerprint and version."""
 
 
-def stat_of(path: Path) -> Stat | None:
+def stat_of(path: Path | str) -> Stat | None:
     """Size, time of change and inode of a file, which tell whether it was replaced; None if it does not exist."""
     try:
-        return _identity(path.stat())
+        return _identity(os.stat(path))  # noqa: PTH116 - takes text, of which thousands are looked up
     except FileNotFoundError:
         return None
+
+
+def stats_in(folder: Path, ending: str) -> dict[str, Stat]:
+    """The same for every file of a folder with this ending, by its name without it; hidden files are left out."""
+    try:
+        with os.scandir(folder) as entries:
+            found = ((entry.name, entry) for entry in entries)
+            shown = ((name, entry) for name, entry in found if name.endswith(ending) and not name.startswith("."))
+            return {name[: -len(ending)]: _identity(entry.stat()) for name, entry in shown}
+    except FileNotFoundError:
+        return {}
 
 
 def _identity(stat: os.stat_result) -> Stat:
@@ -42,10 +53,10 @@ class Footers:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._index = root / ".fingerprints.json"
-        self._known: dict[Path, tuple[Stat, Footer]] | None = None
+        self._known: dict[str, tuple[Stat, Footer]] | None = None
         self._changed = False
 
-    def of(self, path: Path) -> Footer | None:
+    def of(self, path: str) -> Footer | None:
         """The footer of a file; None if it does not exist."""
         stat = stat_of(path)
         if stat is None:
@@ -54,7 +65,7 @@ class Footers:
         if known is not None and known[0] == stat:
             return known[1]
         try:
-            with path.open("rb") as file:
+            with open(path, "rb") as file:  # noqa: PTH123 - as above
                 stat = _identity(os.fstat(file.fileno()))  # whoever replaces it now replaces this as well
                 metadata = pl.read_parquet_metadata(file)
         except FileNotFoundError:
@@ -64,7 +75,7 @@ class Footers:
         self._changed = True
         return footer
 
-    def note(self, path: Path, stat: Stat | None, footer: Footer) -> None:
+    def note(self, path: str, stat: Stat | None, footer: Footer) -> None:
         """Remember the footer of a file that was just written.
 
         Its identity is taken before it is put in place: by now another process may have put its own there.
@@ -73,29 +84,28 @@ class Footers:
             self._entries()[path] = stat, footer
             self._changed = True
 
-    def forget(self, path: Path) -> None:
+    def forget(self, path: str) -> None:
         """A file is gone."""
         self._changed |= self._entries().pop(path, None) is not None
 
     def save(self) -> None:
         """Leave what is known for the next process."""
         if self._changed:
-            entries = {
-                str(p.relative_to(self._root)): (*stat, *footer) for p, (stat, footer) in self._entries().items()
-            }
+            start = len(str(self._root)) + 1
+            entries = {path[start:]: (*stat, *footer) for path, (stat, footer) in self._entries().items()}
             write_text(self._index, json.dumps(entries, sort_keys=True))
             self._changed = False
 
-    def _entries(self) -> dict[Path, tuple[Stat, Footer]]:
+    def _entries(self) -> dict[str, tuple[Stat, Footer]]:
         if self._known is None:
             self._known = self._load()
         return self._known
 
-    def _load(self) -> dict[Path, tuple[Stat, Footer]]:
+    def _load(self) -> dict[str, tuple[Stat, Footer]]:
         try:
             entries = json.loads(self._index.read_text(encoding="utf-8"))
             return {
-                self._root / name: ((size, changed, inode), (made_from, version))
+                f"{self._root}/{name}": ((size, changed, inode), (made_from, version))
                 for name, (size, changed, inode, made_from, version) in entries.items()
             }
         except (OSError, ValueError, TypeError, AttributeError):

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from infrascope_core.contract import Table
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.store.atomic import aside, sweep
-from infrascope_core.store.footers import FINGERPRINT, VERSION, Footers, Stat, stat_of
+from infrascope_core.store.footers import FINGERPRINT, VERSION, Footers, Stat, stat_of, stats_in
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
@@ -36,6 +37,13 @@ def _remembered(path: Path, _stat: Stat) -> pl.DataFrame:
 def fingerprint(*parts: str) -> str:
     """Short hash of what a product is made from; sensitive to order and to where parts begin and end."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=65_536)
+def _safe(run_key: str) -> str:
+    if not _SAFE.fullmatch(run_key) or ".." in run_key:
+        raise InfraScopeError(f"{run_key[:60]!r} is not a valid run key")
+    return run_key
 
 
 @dataclass(frozen=True)
@@ -60,12 +68,15 @@ class Lake:
         InfraScopeError
             The run key could leave the folder or is not a key at all.
         """
+        return Path(self._file(table, run_key))
+
+    def _file(self, table: Table | str, run_key: str | None = None) -> str:
         name = table if isinstance(table, str) else table.name
-        if run_key is None:
-            return self.root / f"{name}.parquet"
-        if not _SAFE.fullmatch(run_key) or ".." in run_key:
-            raise InfraScopeError(f"{run_key[:60]!r} is not a valid run key")
-        return self.root / name / f"{run_key}.parquet"
+        return f"{self._place}/{name}.parquet" if run_key is None else f"{self._place}/{name}/{_safe(run_key)}.parquet"
+
+    @cached_property
+    def _place(self) -> str:
+        return str(self.root)
 
     def write(self, frame: pl.DataFrame, table: Table | str, run_key: str | None = None, made_from: str = "") -> Path:
         """Write a product aside and put it in place.
@@ -105,7 +116,7 @@ class Lake:
             except pl.exceptions.PolarsError as error:
                 raise _system_error(error) from error
             stat = stat_of(path)
-        self._footers.note(target, stat, (made_from, version))
+        self._footers.note(str(target), stat, (made_from, version))
         return target
 
     def read(
@@ -135,12 +146,12 @@ class Lake:
 
     def made_from(self, table: Table | str, run_key: str | None = None) -> str | None:
         """What the product was made from, as it was written; None if it does not exist."""
-        footer = self._footers.of(self.path(table, run_key))
+        footer = self._footers.of(self._file(table, run_key))
         return None if footer is None else footer[0]
 
     def version(self, table: Table | str) -> str | None:
         """Hash of the content of a pooled table; None if it does not exist."""
-        footer = self._footers.of(self.path(table))
+        footer = self._footers.of(self._file(table))
         return None if footer is None else footer[1]
 
     def columns(self, table: Table | str, run_key: str | None = None) -> list[str]:
@@ -148,21 +159,45 @@ class Lake:
         with self.path(table, run_key).open("rb") as file:
             return list(pl.read_parquet_schema(file))
 
+    def stats(self, table: Table | str) -> dict[str, Stat]:
+        """By run key, what tells whether the file of a per-run table was replaced."""
+        return stats_in(self.path(table).with_suffix(""), ".parquet")
+
     def keys(self, table: Table | str) -> list[str]:
         """Run keys that have the table, sorted."""
-        folder = self.path(table).with_suffix("")
-        return sorted(file.stem for file in folder.glob("[!.]*.parquet"))
+        return sorted(self.stats(table))
 
     def files(self, table: Table | str, run_keys: Iterable[str]) -> list[Path]:
         """Files of a per-run table for those of the given runs that have it, in sorted order."""
-        paths = (self.path(table, key) for key in sorted(set(run_keys)))
-        return [path for path in paths if path.exists()]
+        there = self.stats(table)
+        return [self.path(table, key) for key in sorted(set(run_keys)) if key in there]
+
+    def row(self, table: Table, run_key: str) -> dict[str, Any] | None:
+        """The row of a run in a table with one row per run; None if there is none.
+
+        The first call reads all runs at once, which takes as long as reading twenty of them one by one.
+        """
+        known = self._rows.get(table.name)
+        if known is None:
+            stats = self.stats(table)
+            rows = {row["run_key"]: row for row in self.read_all(table, stats).iter_rows(named=True)}
+            known = self._rows[table.name] = {key: (stats[key], rows[key]) for key in stats if key in rows}
+        stat = stat_of(self._file(table, run_key))
+        if stat is None:
+            return None
+        if run_key not in known or known[run_key][0] != stat:
+            known[run_key] = stat, self.read(table, run_key).row(0, named=True)
+        return known[run_key][1]
+
+    @cached_property
+    def _rows(self) -> dict[str, dict[str, tuple[Stat, dict[str, Any]]]]:
+        return {}
 
     def drop(self, table: Table | str, run_key: str | None = None) -> None:
         """Remove a product if it exists."""
         path = self.path(table, run_key)
         path.unlink(missing_ok=True)
-        self._footers.forget(path)
+        self._footers.forget(str(path))
 
     def drop_run(self, run_key: str, keep: Iterable[Table] = ()) -> None:
         """Remove all products of a run, save those of the tables to keep."""

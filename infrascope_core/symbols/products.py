@@ -66,8 +66,8 @@ def _recipe(folder: DataFolder, unit: str) -> str:
 
 
 def _thresholds_of_run(folder: DataFolder, key: str) -> str:
-    rows = rows_of_run(folder, THRESHOLDS, key)
-    return ",".join(rows["version"].unique().sort())
+    what = ("versions of thresholds", folder.lake.version(THRESHOLDS), platform_of(folder, key))
+    return folder.once(what, lambda: ",".join(rows_of_run(folder, THRESHOLDS, key)["version"].unique().sort()))
 
 
 PRODUCTS = (
