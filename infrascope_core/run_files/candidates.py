@@ -15,12 +15,20 @@ def candidate_files(key: str, paths: Sequence[Path], lake: Lake) -> list[Path]:
     """All files that claim a run key: those found now, and the one it was made from, if that still lies elsewhere."""
     accepted = lake.read_cached(RUN_FILES, key).filter(status="accepted")["source"]
     found = {printable_path(path) for path in paths}
-    return [*paths, *(Path(source) for source in accepted if source not in found and Path(source).exists())]
+    return [*paths, *(Path(source) for source in accepted if source not in found and _is_there(Path(source)))]
 
 
 def source_fingerprint(paths: Sequence[Path]) -> str:
     """Fingerprint of files and their labels, by name, size and time of change; reads no content."""
     return fingerprint(*(_state(file) for path in sorted(paths) for file in (path, labels_path(path))))
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        file.stat()
+    except OSError:  # gone, or behind a folder or a link that leads nowhere
+        return False
+    return True
 
 
 def _state(file: Path) -> str:

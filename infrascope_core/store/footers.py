@@ -21,7 +21,7 @@ Footer = tuple[str, str]
 
 
 def stat_of(path: Path) -> Stat | None:
-    """Size, time of change and inode of a file, which tell whether it was replaced; None if it does not exist."""
+    """Size, time of change and inode of a file, by which a replacement is recognised; None if it does not exist."""
     try:
         return _identity(path.stat())
     except FileNotFoundError:

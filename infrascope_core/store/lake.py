@@ -109,7 +109,7 @@ class Lake:
     def read(
         self, table: Table | str, run_key: str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Read a product; a `Table` that was never written is empty, but for a wide one: nobody knows its columns."""
+        """Read a product; a `Table` that was never written is empty, unless it is wide, with columns of its own."""
         path = self.path(table, run_key)
         if isinstance(table, Table) and not table.wide and not path.exists():
             empty = table.empty()
