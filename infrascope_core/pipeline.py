@@ -41,7 +41,7 @@ GRAPH = Graph(
 """Everything that this package makes of run files."""
 
 OnMade = Callable[[Product, str | None, Sequence[pl.DataFrame]], None]
-"""Told (product, run key or None, its frames) when something was made."""
+"""Called with (product, run key or None, its frames) when something was made."""
 
 Refresh = Callable[[DataFolder, bool, OnProgress], None]
 """Brings a data folder up to date: (folder, refit, on_progress)."""
@@ -82,11 +82,11 @@ def refresh(
     refit : bool
         Make fitted and mined products anew from all runs.
     on_progress : callable
-        Told (product, done, total) as the work goes on.
+        Called with (product, done, total) as the work goes on.
     graph : Graph
         The products.
     on_made : callable
-        Told of each product that was made.
+        Called for each product that was made.
 
     Raises
     ------
@@ -104,11 +104,11 @@ def refresh(
         try:
             work.everything(refit)
         except BaseException:
-            with contextlib.suppress(InfraScopeError):  # what went wrong first is what there is to say
+            with contextlib.suppress(Exception):  # what went wrong first is what the user must know
                 _show_what_is_made(folder, graph)
             raise
         _show_what_is_made(folder, graph)
-        work.complain()
+        work.raise_failures()
 
 
 def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
@@ -118,7 +118,7 @@ def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
 
 
 class _Work:
-    """One refresh: what to tell whom, and which runs failed."""
+    """One refresh: whom to notify, and which runs failed."""
 
     def __init__(self, folder: DataFolder, graph: Graph, on_progress: OnProgress, on_made: OnMade) -> None:
         self.folder = folder
@@ -160,7 +160,7 @@ class _Work:
         if stale:
             self.on_progress(product.name, len(stale), len(stale))
         self.failed |= {key: f"{product.name}: {reason}" for key, reason in failures.items()}
-        if failures and len(failures) == len(stale):
+        if failures and self.failed.keys() >= set(keys):  # no run is left to go on with
             raise InfraScopeError(failures_in_words(self.failed)) from cause
 
     def pooled(self, product: Product, refit: bool) -> None:
@@ -176,7 +176,7 @@ class _Work:
         self.on_progress(product.name, 1, 1)
         self.on_made(product, None, [frame])
 
-    def complain(self) -> None:
+    def raise_failures(self) -> None:
         """Raise if runs failed, in one sentence."""
         if self.failed:
             raise InfraScopeError(failures_in_words(self.failed))

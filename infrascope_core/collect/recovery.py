@@ -15,7 +15,7 @@ from infrascope_core.collect.run_file import write_run_file
 from infrascope_core.collect.spool import Header, NotARecordingError, read_recording
 from infrascope_core.errors import CollectError, InfraScopeError
 from infrascope_core.run_files.name import RECORDING_SUFFIX, is_recording
-from infrascope_core.store.atomic import sweep
+from infrascope_core.store.atomic import leftovers
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,14 @@ def recover(recording: Path, probes: Sequence[Probe] | None = None) -> Recovered
                 raise
             except (NotARecordingError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
                 raise CollectError(f"{recording}: cannot be recovered ({error})") from error
+        for leftover in leftovers(final):  # killed while it wrote
+            leftover.unlink(missing_ok=True)
         recording.unlink(missing_ok=True)
     return Recovered(recording, final if rows or final.exists() else None, rows)
 
 
 def recover_all(folder: Path, probes: Sequence[Probe] | None = None) -> list[Recovered | CollectError]:
-    """Recover all recordings of a folder that were cut off, and remove other leftovers of killed recorders.
+    """Recover all recordings of a folder that were cut off.
 
     Returns
     -------
@@ -102,7 +104,6 @@ def recover_all(folder: Path, probes: Sequence[Probe] | None = None) -> list[Rec
             found.append(CollectError(str(error)))
         else:
             found += [recovered] if recovered else []
-    sweep(folder)
     return found
 
 

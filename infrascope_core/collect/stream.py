@@ -49,8 +49,8 @@ def try_out(command: Sequence[str]) -> str:
         raise ProbeUnavailableError(f"{command[0]} cannot be run ({error})") from error
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        said = " ".join(text.split())[:200] or "nothing"
-        raise ProbeUnavailableError(f"{command[0]} ended with code {done.returncode} and said: {said}")
+        printed = " ".join(text.split())[:200] or "nothing"
+        raise ProbeUnavailableError(f"{command[0]} ended with code {done.returncode}; it printed: {printed}")
     return text
 
 
@@ -132,11 +132,11 @@ class StreamProbe:
         self._interval_s = 0.0
 
     def start(self, interval_s: float) -> None:
-        """Find out what the program can say here, and start it."""
+        """Find out what the program can measure here, and start it."""
         command, columns, self._parse = self._prepare(interval_s)
         self._columns = tuple(dict.fromkeys(columns))
         if not self._columns:
-            raise ProbeUnavailableError(f"{self.name} has nothing to say on this host")
+            raise ProbeUnavailableError(f"{self.name} finds nothing to read on this host")
         self._interval_s = interval_s
         self._stream.start(command)
 

@@ -15,7 +15,7 @@ def candidate_files(key: str, paths: Sequence[Path], lake: Lake) -> list[Path]:
     """All files that claim a run key: those found now, and the one it was made from, if that still lies elsewhere."""
     row = lake.row(RUN_FILES, key)
     source = row["source"] if row is not None and row["status"] == "accepted" else None
-    if source is not None and source not in map(printable_path, paths) and Path(source).exists():
+    if source is not None and source not in map(printable_path, paths) and _is_there(Path(source)):
         return [*paths, Path(source)]
     return list(paths)
 
@@ -23,6 +23,14 @@ def candidate_files(key: str, paths: Sequence[Path], lake: Lake) -> list[Path]:
 def source_fingerprint(paths: Sequence[Path]) -> str:
     """Fingerprint of files and their labels, by name, size and time of change; reads no content."""
     return fingerprint(*(_state(file) for path in sorted(paths) for file in (path, labels_path(path))))
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        file.stat()
+    except OSError:  # gone, or behind a folder or a link that leads nowhere
+        return False
+    return True
 
 
 def _state(file: Path) -> str:

@@ -90,7 +90,7 @@ def parse_columns(path: Path, names: Sequence[str], file_host: str) -> list[Colu
     Raises
     ------
     RunFileError
-        A column occurs twice, is empty, or bears a reserved name.
+        A column occurs twice, is empty, or has a reserved name.
     """
     hosts = _hosts(names, file_host)
     parsed = []
@@ -101,7 +101,7 @@ def parse_columns(path: Path, names: Sequence[str], file_host: str) -> list[Colu
         host = next((h for h in hosts if body.endswith("." + h)), None)
         metric = body.removesuffix(f".{host}") + suffix if host else name
         if metric in KEY_COLUMNS:
-            raise RunFileError(path, f"column {position} bears the reserved name {metric!r}")
+            raise RunFileError(path, f"column {position} has the reserved name {metric!r}")
         parsed.append(ColumnName(host or hosts[0], metric))
     column, times = Counter(parsed).most_common(1)[0]
     if times > 1:

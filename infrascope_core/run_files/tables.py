@@ -23,7 +23,7 @@ TELEMETRY = Table(
 )
 RUN_FILES = Table(
     "run_files",
-    "Every run file that was offered, with what its name and content say, or why it was rejected.",
+    "Every run file that was found, with what its name and content say, or why it was rejected.",
     ("run_key",),
     (
         RUN_KEY,

@@ -99,7 +99,7 @@ def _delay(job: Job, asked: Profile, phases: dict[str, Signal], wrong: Disturban
 
 
 def _with_faulty_sensors(readings: Readings, wrong: Disturbance) -> Readings:
-    """A sensor that is stuck or silent is no matter of the host's state, but of what is shown of it."""
+    """A sensor that is stuck or silent does not change the host, only what is shown of it."""
     for metric, index in wrong.held.items():
         readings[metric] = np.broadcast_to(readings[metric], index.shape)[index]
     for metric, silent in wrong.silent.items():

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from infrascope_core.errors import StorageError
 
 ASIDE_SUFFIX = ".tmp"
 """Ending of files and folders that are being written; their names begin with a dot."""
-_UNFINISHED = (f".*{ASIDE_SUFFIX}", ".warehouse-*", ".*.npz.*")
-"""Names of unfinished files and folders; the last two are those of versions before 0.2."""
+_LONGEST_STEM = 100
 _ABANDONED_S = 3600.0
 """A leftover that has not been touched for this long belongs to a writer that is gone."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -45,7 +45,7 @@ def aside(target: Path, *, sync: bool = False) -> Iterator[Path]:
     path: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=ASIDE_SUFFIX, dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=_prefix(target), suffix=ASIDE_SUFFIX, dir=target.parent)
         os.close(handle)
         path = Path(name)
         yield path
@@ -97,13 +97,21 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def sweep(*folders: Path) -> None:
-    """Remove what killed writers have left in these folders (not below them), an hour ago or earlier."""
-    for folder in folders:
-        for leftover in {path for pattern in _UNFINISHED for path in folder.glob(pattern)}:
-            with contextlib.suppress(OSError):  # another process may sweep as well
-                if leftover.lstat().st_mtime < time.time() - _ABANDONED_S:
-                    if leftover.is_dir() and not leftover.is_symlink():
-                        shutil.rmtree(leftover, ignore_errors=True)
-                    else:
-                        leftover.unlink(missing_ok=True)
+def leftovers(target: Path) -> list[Path]:
+    """What writers of a file that were killed, or are at work, have beside it."""
+    return sorted(target.parent.glob(f"{glob.escape(_prefix(target))}*{ASIDE_SUFFIX}"))
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:_LONGEST_STEM]}."
+
+
+def sweep(leftovers: Iterable[Path]) -> None:
+    """Remove, of what writers have left or are writing, what nobody has touched for an hour."""
+    for leftover in leftovers:
+        with contextlib.suppress(OSError):  # another process may sweep as well
+            if leftover.lstat().st_mtime < time.time() - _ABANDONED_S:
+                if leftover.is_dir() and not leftover.is_symlink():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink(missing_ok=True)

@@ -12,11 +12,13 @@ from typing import Any, TypeVar, cast
 
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.settings import Settings, load_settings
-from infrascope_core.store.atomic import sweep, write_text
+from infrascope_core.store.atomic import ASIDE_SUFFIX, leftovers, sweep, write_text
 from infrascope_core.store.lake import Lake
 from infrascope_core.store.lock import locked
 
 _SETTINGS = "settings.json"
+_UNFINISHED = (f"models/.*{ASIDE_SUFFIX}", "models/.*.npz.*", f"reports/.*{ASIDE_SUFFIX}")
+"""Names of unfinished files in the folder's own folders; versions before 0.2 gave those of models no ending."""
 _T = TypeVar("_T")
 
 
@@ -96,4 +98,6 @@ class DataFolder:
         except OSError as error:
             raise InfraScopeError(f"{self.root}: nothing can be written there ({error.strerror or error})") from None
         self.lake.sweep()
-        sweep(self.root, self.root / "models", self.root / "reports")
+        # the root may hold whatever a user puts there
+        sweep([*leftovers(self.warehouse), *leftovers(self.root / _SETTINGS), *self.root.glob(".warehouse-*")])
+        sweep(path for pattern in _UNFINISHED for path in self.root.glob(pattern))

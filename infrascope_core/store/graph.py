@@ -247,7 +247,7 @@ class Graph:
         refit : bool
             Make it anew, whatever it holds.
         tick : callable
-            Told (done, total).
+            Called with (done, total).
         """
         product = self.product(table)
         made = product.tables[0]

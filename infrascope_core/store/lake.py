@@ -20,7 +20,7 @@ import polars as pl
 
 from infrascope_core.contract import Table
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.store.atomic import aside, sweep
+from infrascope_core.store.atomic import ASIDE_SUFFIX, aside, sweep
 from infrascope_core.store.footers import FINGERPRINT, VERSION, Footers, Stat, stat_of, stats_in
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
@@ -122,7 +122,7 @@ class Lake:
     def read(
         self, table: Table | str, run_key: str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Read a product; a `Table` that was never written is empty, but for a wide one: nobody knows its columns."""
+        """Read a product; a `Table` that was never written is empty, unless it is wide, with columns of its own."""
         path = self.path(table, run_key)
         if isinstance(table, Table) and not table.wide and not path.exists():
             empty = table.empty()
@@ -208,7 +208,7 @@ class Lake:
 
     def sweep(self) -> None:
         """Remove what writers that were killed have left behind, an hour ago or earlier."""
-        sweep(self.root, *(folder for folder in self.root.glob("*") if folder.is_dir()))
+        sweep([*self.root.glob(f".*{ASIDE_SUFFIX}"), *self.root.glob(f"*/.*{ASIDE_SUFFIX}")])
 
     def save_index(self) -> None:
         """Leave the fingerprints that were looked up for the next process, so that it need not open every file."""

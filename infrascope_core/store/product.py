@@ -43,10 +43,10 @@ class Scope(StrEnum):
 
 
 OnProgress = Callable[[str, int, int], None]
-"""Told (product, done, total) while products are made."""
+"""Called with (product, done, total) while products are made."""
 
 Tick = Callable[[int, int], None]
-"""Told (done, total) while one pooled product is made."""
+"""Called with (done, total) while one pooled product is made."""
 
 Frames = pl.DataFrame | tuple[pl.DataFrame, ...]
 """One frame per table of a product, in order; a single frame where there is one table."""
@@ -119,7 +119,7 @@ class Product:
     copied : bool
         Whether the warehouse holds a copy instead of a view on the lake: for findings, which are few rows per run.
     libraries : tuple of str
-        What does the work, as Dagster's UI knows it.
+        What does the work, as Dagster's UI names it.
     """
 
     stage: str

@@ -62,7 +62,7 @@ THRESHOLDS = Table(
         Column("low_share", REAL, "share of the windows at that time that is LOW"),
         Column("med_share", REAL, "share of the windows that is MED"),
         Column("high_share", REAL, "share of the windows that is HIGH"),
-        Column("degenerate", FLAG, "the levels say nothing: fewer than two hold 1 % of the windows"),
+        Column("degenerate", FLAG, "the levels carry no information: fewer than two hold 1 % of the windows"),
         Column("version", TEXT, "hash of the platform's thresholds"),
     ),
 )

@@ -158,6 +158,29 @@ def test_a_full_disk_is_called_one(tmp_path):
     assert not list(lake.rglob("*.*"))
 
 
+def test_a_run_that_fails_again_and_again_stops_no_other(tmp_path, monkeypatch):
+    runs, data = tmp_path / "runs", tmp_path / "data"
+    for second in (1, 2):
+        write_run(runs, second)
+    assert infrascope("run", runs, "--data", data).exit_code == 0
+    broken = write_run(runs, 3).stem
+    write_run(runs, 4)
+    write = Lake.write
+
+    def clumsy(self, frame, table, key=None, *more, **options):
+        if (getattr(table, "name", table), key) == ("quality_metrics", broken):
+            raise MemoryError("no more")
+        return write(self, frame, table, key, *more, **options)
+
+    monkeypatch.setattr(Lake, "write", clumsy)
+    for second in (4, 5):
+        write_run(runs, second)
+        result = infrascope("run", runs, "--data", data)
+        assert result.exit_code == 1
+        assert f"{broken} could not be made (quality_metrics: unexpected MemoryError: no more)" in result.output
+        assert len(Lake(data / "lake").keys("anomaly_report")) == second - 1
+
+
 def test_a_full_disk_stops_at_once_and_says_so_once(tmp_path, monkeypatch):
     runs, data = tmp_path / "runs", tmp_path / "data"
     for second in range(1, 5):

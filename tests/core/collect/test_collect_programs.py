@@ -64,7 +64,7 @@ def test_nvidia_smi_gives_the_fields_the_driver_knows_per_gpu(tmp_path: Path, mo
 
 def test_nvidia_smi_without_a_driver_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9", monkeypatch)
-    with pytest.raises(ProbeUnavailableError, match="ended with code 9 and said: NVIDIA-SMI has failed"):
+    with pytest.raises(ProbeUnavailableError, match="ended with code 9; it printed: NVIDIA-SMI has failed"):
         nvidia_smi.nvidia_smi_probe().start(0.1)
 
 

@@ -223,6 +223,16 @@ def test_damage_in_the_middle_keeps_what_came_before(tmp_path: Path, probe: Stat
     assert read_run_file(tmp_path / NAME).samples == recovered.samples
 
 
+def test_what_was_half_written_goes_with_the_recording_and_nothing_else_does(tmp_path: Path, probe: StatProbe) -> None:
+    recording = abandoned(tmp_path, 2)
+    (tmp_path / f".{NAME[:100]}.x1.tmp").write_text("half")
+    (tmp_path / ".mine.tmp").touch()
+    os.utime(tmp_path / ".mine.tmp", (0, 0))
+    assert isinstance(recover_all(tmp_path, [probe])[0], Recovered)
+    assert names(tmp_path) == [".mine.tmp", NAME]
+    assert not recording.exists()
+
+
 def test_without_room_the_recording_stays(tmp_path: Path, probe: StatProbe, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = abandoned(tmp_path, 2)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infrascope_core.errors import StorageError
-from infrascope_core.store.atomic import aside, sweep, write_text
+from infrascope_core.store.atomic import aside, leftovers, sweep, write_text
 from infrascope_core.store.folder import DataFolder
 
 ROOT = Path(__file__).parents[3]
@@ -79,34 +79,55 @@ def an_hour_ago(path: Path) -> None:
     os.utime(path, (time.time() - 3700,) * 2, follow_symlinks=False)
 
 
-def test_leftovers_are_removed_when_they_are_old_and_nothing_else_is(tmp_path):
-    """Names of this version and of those before it, which had no common ending."""
-    leftovers = [".a.parquet.x1.tmp", ".k2j3.tmp", ".warehouse.duckdb.x.tmp/", ".warehouse-abc/", ".m.npz.1s2"]
-    others = ["a.parquet", "b.tmp", ".locks/", ".fingerprints.json", ".hidden", "warehouse-1/"]
-    for folder in ("old", "new"):
-        for name in (*leftovers, *others):
-            path = tmp_path / folder / name
-            path.parent.mkdir(exist_ok=True)
-            if name.endswith("/"):
-                path.mkdir()
-                (path / "inside").touch()
-            else:
-                path.touch()
-            if folder == "old":
-                an_hour_ago(path)
-    sweep(tmp_path / "old", tmp_path / "new", tmp_path / "absent")
-    assert names(tmp_path / "old") == sorted(name.rstrip("/") for name in others)
-    assert names(tmp_path / "new") == sorted(name.rstrip("/") for name in (*leftovers, *others))
+def put(folder: Path, *names: str, old: bool) -> None:
+    """Files, and folders where a name ends so."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir()
+            (path / "inside").touch()
+        else:
+            path.touch()
+        if old:
+            an_hour_ago(path)
+
+
+OURS = [
+    "lake/.a.parquet.x1.tmp", "lake/.k2j3.tmp", "lake/telemetry/.r.parquet.x.tmp", "lake/telemetry/.k9.tmp",
+    ".warehouse.duckdb.x.tmp/", ".settings.json.x.tmp", "models/.m.x.tmp", "reports/.r.md.x.tmp",
+    # of versions before this one, which had no common ending
+    ".warehouse-abc/", "models/.m.npz.1s2",
+]  # fmt: skip
+OTHERS = [
+    "lake/a.parquet", "lake/b.tmp", "lake/.fingerprints.json", "lake/telemetry/r.parquet", ".locks/", "warehouse-1/",
+    "models/m.npz", ".mine.tmp", ".notes.npz.bak", "mine/.x.tmp",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_leftovers_are_removed_when_they_are_old_and_nothing_else_is(tmp_path, old):
+    put(tmp_path, *OURS, *OTHERS, old=old)
+    DataFolder(tmp_path).check()
+    assert all((tmp_path / name).exists() for name in OTHERS)
+    assert [name for name in OURS if (tmp_path / name).exists()] == ([] if old else OURS)
 
 
 def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "inside").touch()
+    put(tmp_path, "kept/", old=True)
     (tmp_path / ".link.tmp").symlink_to(tmp_path / "kept")
     an_hour_ago(tmp_path / ".link.tmp")
-    sweep(tmp_path)
+    sweep([tmp_path / ".link.tmp", tmp_path / "absent"])
     assert names(tmp_path) == ["kept"]
     assert names(tmp_path / "kept") == ["inside"]
+
+
+def test_the_leftovers_of_a_file_are_those_of_its_name(tmp_path):
+    target = tmp_path / "a[1].txt"
+    put(tmp_path, ".a[1].txt.x.tmp", ".a1.txt.x.tmp", ".a[1].txt.x", "a[1].txt.x.tmp", old=False)
+    assert leftovers(target) == [tmp_path / ".a[1].txt.x.tmp"]
+    with aside(tmp_path / ("n" * 200)) as path:
+        assert leftovers(tmp_path / ("n" * 200)) == [path]
 
 
 _KILLED = """
