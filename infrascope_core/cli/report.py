@@ -47,6 +47,8 @@ def report(
         from infrascope_core.pipeline import open_folder  # noqa: PLC0415 - for a fast `--help`
 
         form = "json" if as_json else form or _ENDINGS.get(out.suffix.lower() if out else "", "text")
+        if out is not None and not out.absolute().parent.is_dir():
+            raise InfraScopeError(f"{out}: its folder does not exist")
         folder = open_folder(data)
         keys = _chosen(folder, run_key, every)
         if form == "text" and out is None:

@@ -32,6 +32,8 @@ class HandMade:
         about = {"platform": platform, "phase": "train", "workload": "W", "host": "h", "interval_s": 0.1}
         about["started_at"] = START
         self.put("run_files", run, about | {"status": status} | columns)
+        if status == "accepted":
+            self.put("telemetry", run)
 
     def windows(self, run: str, group: str = "load", count: int = 4) -> None:
         self.put("group_windows", run, *({"metric_group": group, "window": i} for i in range(count)))

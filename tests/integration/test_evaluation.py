@@ -14,10 +14,9 @@ from benchmarks.evaluation.__main__ import SUITE
 from infrascope_core.cli import build_app
 from infrascope_core.run_files.labels import labels_path
 from infrascope_core.simulate import FAULTS
-from infrascope_dagster.in_process import bring_up_to_date
 from tests.runs import write_run
 
-app = build_app(bring_up_to_date)
+app = build_app()
 pytestmark = pytest.mark.xdist_group("evaluation")  # shares a folder
 HEADER = "start,end,fault,subsystem,metrics\n"
 BUSY = "AverageCPUUtilization[%]"
@@ -57,7 +56,7 @@ def test_a_labelled_folder_is_judged_by_its_earlier_healthy_runs(evaluated):
     result, figures = evaluated
     assert result.exit_code == 0, result.output
     said = result.output.replace("\n", " ")
-    assert "3 runs judged by 2 reference runs, 1 faults" in said
+    assert "3 runs judged by 2 reference runs, 1 fault," in said
     assert "lies outside the run" in said
     assert "has no labels; expected" in said
     content = json.loads(figures.read_text())
@@ -79,8 +78,8 @@ def test_the_same_runs_give_the_same_figures(labelled, evaluated, tmp_path):
     ("words", "said"),
     [
         (("nowhere",), "nowhere: no such file or folder"),
-        ((".", "--reference", "a", "--reference-phase", "train"), "not by both"),
-        ((".", "--json", "no/such/figures.json"), "there is no such folder to write to"),
+        ((".", "--reference", "a", "--reference-phase", "train"), "exclude each other"),
+        ((".", "--json", "no/such/figures.json"), "its folder does not exist"),
         ((".",), "no run can be judged"),
         ((".", "../empty"), "is a data set of the same name"),
     ],

@@ -73,7 +73,7 @@ def test_a_file_gets_the_form_of_its_ending(folder, tmp_path, name, options, exp
 def test_a_file_that_cannot_be_written_is_named(folder, tmp_path):
     result = call(folder, KEY, "--out", str(tmp_path / "nowhere" / "r.md"))
     assert result.exit_code == 1
-    assert result.stderr == f"infrascope: {tmp_path}/nowhere/r.md: No such file or directory\n"
+    assert result.stderr == f"infrascope: {tmp_path}/nowhere/r.md: its folder does not exist\n"
 
 
 def test_a_terminal_gets_wrapped_lines_and_whole_names(folder):
