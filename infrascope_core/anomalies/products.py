@@ -15,10 +15,10 @@ from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, reference_runs
 from infrascope_core.anomalies.run_features import features_of_run
-from infrascope_core.anomalies.sampling import sample_windows
+from infrascope_core.anomalies.sampling import sampled_features
 from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
-from infrascope_core.contract import WINDOW_KEY, WORKLOAD_KEY
+from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import watched_as_text
@@ -66,12 +66,7 @@ def _fit(folder: DataFolder, platform: str, phase: str, workload: str, runs: pl.
     files = folder.lake.files(WINDOW_FEATURES, keys)
     if not files:
         return None
-    # first choose the windows, then read the features of those alone: memory does not grow with the runs
-    index = pl.concat(pl.scan_parquet(f, glob=False).select(WINDOW_KEY).unique() for f in files)
-    chosen = sample_windows(index.collect(), folder.settings.detectors)
-    features = pl.concat(
-        pl.scan_parquet(f, glob=False).join(chosen.lazy(), on=WINDOW_KEY, how="semi") for f in files
-    ).collect()
+    features = sampled_features(files, folder.settings.detectors)
     fitted = fit_baseline(
         features,
         platform,

@@ -1,9 +1,12 @@
 """The windows that a baseline is fitted on: a bounded sample of those of its runs.
 
-What belongs here: the choice by run, host and window; features are not looked at.
+What belongs here: the choice by run, host and window, and the reading of the windows that were chosen.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,6 +17,26 @@ from infrascope_core.numeric import Ints
 
 _STRETCH = 60
 """Windows of a run that go into a baseline together, if not all do."""
+
+
+def sampled_features(files: Sequence[Path], settings: DetectorSettings) -> pl.DataFrame:
+    """Features of a bounded sample of the windows of some runs.
+
+    The windows are chosen first, and the features of those alone are kept: memory does not grow with the runs. Files
+    are read one by one: polars takes minutes to plan a lazy concatenation of a thousand of them.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        Parquet files of `window_features`; at least one.
+    settings : DetectorSettings
+        See `sample_windows`.
+    """
+    index = [pl.read_parquet(file, columns=list(WINDOW_KEY), glob=False).unique() for file in files]
+    chosen = sample_windows(pl.concat(index), settings)
+    runs = set(chosen["run_key"].unique())
+    some = (file for file, windows in zip(files, index, strict=True) if not runs.isdisjoint(windows["run_key"]))
+    return pl.concat(pl.read_parquet(file, glob=False).join(chosen, on=WINDOW_KEY, how="semi") for file in some)
 
 
 def sample_windows(windows: pl.DataFrame, settings: DetectorSettings) -> pl.DataFrame:

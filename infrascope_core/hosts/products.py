@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from infrascope_core.anomalies.run_features import counters_of_platform, reanalysed_hosts
+from infrascope_core.contract import HOST_KEY
 from infrascope_core.hosts import comparison
 from infrascope_core.hosts.jobs import find_jobs
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
@@ -52,10 +53,14 @@ def _compare_job(folder: DataFolder, job: pl.DataFrame) -> pl.DataFrame:
 
 def _jobs(folder: DataFolder) -> pl.DataFrame:
     runs = accepted(folder)
+    return folder.once(("jobs", *runs["sha256"]), lambda: _found_jobs(folder, runs))
+
+
+def _found_jobs(folder: DataFolder, runs: pl.DataFrame) -> pl.DataFrame:
     files = folder.lake.files(TELEMETRY, runs["run_key"])
-    scans = [pl.scan_parquet(file, glob=False).select("run_key", "host").unique() for file in files]
-    no_hosts = pl.DataFrame(schema={"run_key": pl.String, "host": pl.String})
-    return find_jobs(runs, pl.concat(scans).collect() if scans else no_hosts, folder.settings.hosts)
+    hosts = [pl.read_parquet(file, columns=list(HOST_KEY), glob=False).unique() for file in files]
+    no_hosts = pl.DataFrame(schema=dict.fromkeys(HOST_KEY, pl.String))
+    return find_jobs(runs, pl.concat([no_hosts, *hosts]), folder.settings.hosts)
 
 
 def _units(folder: DataFolder) -> dict[str, list[str]]:
@@ -65,8 +70,13 @@ def _units(folder: DataFolder) -> dict[str, list[str]]:
 
 def _counters(folder: DataFolder, unit: str) -> str:
     """Cumulative counters of all platforms."""
-    platforms = accepted(folder)["platform"].unique().sort()
-    return "\n\n".join("\n".join(sorted(counters_of_platform(folder, platform).rates)) for platform in platforms)
+    platforms = tuple(accepted(folder)["platform"].unique().sort())
+    what = ("counters", folder.lake.version(METRIC_CATALOG), platforms)
+    return folder.once(what, lambda: "\n\n".join(_counters_of(folder, platform) for platform in platforms))
+
+
+def _counters_of(folder: DataFolder, platform: str) -> str:
+    return "\n".join(sorted(counters_of_platform(folder, platform).rates))
 
 
 PRODUCTS = (

@@ -16,10 +16,9 @@ import polars as pl
 from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.fitting import fit_baseline
 from infrascope_core.anomalies.run_features import features_of_run
-from infrascope_core.anomalies.sampling import sample_windows
+from infrascope_core.anomalies.sampling import sampled_features
 from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.tables import WINDOW_FEATURES
-from infrascope_core.contract import WINDOW_KEY as WINDOW
 from infrascope_core.contract import WORKLOAD_KEY as WORKLOAD
 from infrascope_core.run_files.runs import accepted, run_file, workloads
 from infrascope_core.run_files.tables import TELEMETRY
@@ -85,9 +84,7 @@ def anomaly_intervals(
 def _fitted(under: DataFolder, lake: Lake, keys: list[str]) -> Baseline | None:
     """A baseline on a bounded sample of the windows, as the folder's own are fitted."""
     run, detectors = run_file(under, keys[0]), under.settings.detectors
-    scans = [pl.scan_parquet(file, glob=False) for file in lake.files(WINDOW_FEATURES, keys)]
-    sample = sample_windows(pl.concat(s.select(WINDOW).unique() for s in scans).collect(), detectors)
-    features = pl.concat(s.join(sample.lazy(), on=WINDOW, how="semi") for s in scans).collect()
+    features = sampled_features(lake.files(WINDOW_FEATURES, keys), detectors)
     platform, phase, workload = (str(run[name]) for name in WORKLOAD)
     return fit_baseline(features, platform, phase, workload, detectors, windows=under.settings.features)
 

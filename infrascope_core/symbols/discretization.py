@@ -100,10 +100,9 @@ def fit_thresholds(
 
 
 def _values(group: str, files: Sequence[Path]) -> pl.DataFrame:
-    scans = [pl.scan_parquet(file, glob=False).filter(pl.col("metric_group") == group) for file in files]
-    if not scans:
+    if not files:
         return pl.DataFrame(schema={"run_key": pl.String, "value": pl.Float64})
-    return pl.concat(scan.select("run_key", "value") for scan in scans).collect()
+    return pl.scan_parquet(list(files), glob=False).filter(metric_group=group).select("run_key", "value").collect()
 
 
 def _fit_group(

@@ -52,8 +52,9 @@ def _thresholds(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataF
 
 
 def _groups(window_files: Sequence[Path]) -> set[str]:
-    scans = [pl.scan_parquet(file, glob=False).select("metric_group").unique() for file in window_files]
-    return set(pl.concat(scans).collect()["metric_group"]) if scans else set()
+    if not window_files:
+        return set()
+    return set(pl.scan_parquet(list(window_files), glob=False).select("metric_group").unique().collect()["metric_group"])
 
 
 def _baskets(folder: DataFolder, key: str) -> pl.DataFrame:
