@@ -19,8 +19,10 @@ ASSETS = assets_of(GRAPH)
 class Location:
     """A data folder with its own definitions and instance."""
 
-    def __init__(self, place: Path, instance: dg.DagsterInstance, graph: Graph = GRAPH) -> None:
-        self.runs = place / "runs"
+    def __init__(
+        self, place: Path, instance: dg.DagsterInstance, graph: Graph = GRAPH, runs: Path | None = None
+    ) -> None:
+        self.runs = runs or place / "runs"
         self.runs.mkdir(exist_ok=True)
         self.graph = graph
         self.resource = DataFolderResource(data=str(place / "data"), sources=[str(self.runs)])

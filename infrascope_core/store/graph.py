@@ -203,6 +203,21 @@ class Graph:
             {unit: self.rests_on(folder, product, unit, keys) for unit, keys in keys_of.items()},
         )
 
+    def unfitted(self, folder: DataFolder, product: Product, run_keys: Iterable[str]) -> list[Product]:
+        """Models that a product per run reads and that were never fitted for the platform of one of these runs.
+
+        They are in the order in which they are fitted.
+        """
+        asked = set(run_keys)
+        platforms = {platform for platform, keys in self._platforms(folder).items() if not asked.isdisjoint(keys)}
+        models = {self.product(table).name for table in product.reads if self.product(table).scope is Scope.FITTED}
+        return [
+            model
+            for model in self.order
+            if model.name in models
+            and not platforms <= set(State.of(folder.lake.made_from(model.tables[0]) or "").units)
+        ]
+
     def _keys(self, folder: DataFolder) -> list[str]:
         return list(self.runs(folder)["run_key"])
 

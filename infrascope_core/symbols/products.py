@@ -54,7 +54,8 @@ def _thresholds(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataF
 def _groups(window_files: Sequence[Path]) -> set[str]:
     if not window_files:
         return set()
-    return set(pl.scan_parquet(list(window_files), glob=False).select("metric_group").unique().collect()["metric_group"])
+    groups = pl.scan_parquet(list(window_files), glob=False).select("metric_group").unique().collect()
+    return set(groups["metric_group"])
 
 
 def _baskets(folder: DataFolder, key: str) -> pl.DataFrame:

@@ -64,6 +64,8 @@ def per_run(graph: Graph, product: Product) -> dg.AssetsDefinition:
     )
     def body(context: dg.AssetExecutionContext, infrascope: DataFolderResource) -> Iterator[dg.MaterializeResult]:
         folder, batch = infrascope.folder(), len(context.partition_keys)
+        for model in graph.unfitted(folder, product, context.partition_keys):
+            fit_first(context, infrascope, graph, model)
 
         def work(key: str) -> MetadataByAsset:
             kept = graph.is_current(folder, product.name, key)
@@ -86,6 +88,23 @@ def per_run(graph: Graph, product: Product) -> dg.AssetsDefinition:
             yield dg.MaterializeResult(asset_key=table.name)
 
     return body
+
+
+def fit_first(context: dg.AssetExecutionContext, infrascope: DataFolderResource, graph: Graph, model: Product) -> None:
+    """Fit a model that a first load needs now, on the runs that are there, and report it on its asset.
+
+    A backfill over a fresh folder asks for products per run alone, and cannot wait for an asset outside of it.
+    """
+    folder, table = infrascope.folder(), model.tables[0]
+    frame = graph.make_pooled(folder, table)
+    context.log.info(f"{table.name} was not fitted for this platform yet: fitted on the runs at hand")
+    context.log_event(
+        dg.AssetMaterialization(
+            table.name,
+            metadata=presentation.of_pooled(folder, table, frame),
+            tags={"dagster/data_version": folder.lake.version(table) or ""},
+        )
+    )
 
 
 def pooled(graph: Graph, product: Product) -> dg.AssetsDefinition:
