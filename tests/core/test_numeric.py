@@ -71,9 +71,13 @@ def test_principal_axes_are_the_singular_vectors(shape, dtype):
 
 
 def test_who_counts_the_axes_is_given_all_values_the_largest_first():
-    seen = []
-    x = np.diag([3.0, 1.0, 2.0])
-    found, axes = principal_axes(x, lambda values: seen.extend(values) or 1)
+    seen: list[float] = []
+
+    def only_the_first(values: np.ndarray) -> int:
+        seen.extend(values)
+        return 1
+
+    found, axes = principal_axes(np.diag([3.0, 1.0, 2.0]), only_the_first)
     assert seen == pytest.approx([9, 4, 1])
     assert found == pytest.approx([9])
     np.testing.assert_allclose(np.abs(axes.ravel()), [1, 0, 0], atol=1e-12)

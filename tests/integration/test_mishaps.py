@@ -19,6 +19,7 @@ from infrascope_core.errors import InfraScopeError
 from infrascope_core.pipeline import refresh
 from infrascope_core.reports.summary import summarize
 from infrascope_core.run_files import ingestion
+from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import REJECTED_FILES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
@@ -38,7 +39,7 @@ def infrascope(*words: object):
 def test_an_accident_with_one_file_is_said_and_the_others_are_kept(tmp_path, monkeypatch):
     runs, data = tmp_path / "runs", tmp_path / "data"
     paths = [write_run(runs, second) for second in (1, 2, 3)]
-    whole = ingestion.read_run_file
+    whole = read_run_file
 
     def clumsy(path, settings):
         if path == paths[1]:

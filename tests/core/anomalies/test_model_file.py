@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_files_that_are_no_baseline_are_refused_in_one_sentence(baseline, saved,
     whole, header, arrays = saved
     names = header["names"]
 
-    def forged(of: dict[str, object] | None = None, **changes: np.ndarray | None) -> bytes:
+    def forged(of: dict[str, object] | None = None, /, **changes: np.ndarray | None) -> bytes:
         """A file that is whole in itself, with another header or other arrays."""
         kept = {name: value for name, value in (arrays | changes).items() if value is not None}
         content = header | (of or {})
@@ -136,7 +137,7 @@ def test_a_missing_file_says_that_nothing_is_fitted(tmp_path):
         load_baseline(tmp_path / "none.safetensors")
 
 
-def npz(arrays: dict[str, np.ndarray]) -> bytes:
+def npz(arrays: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

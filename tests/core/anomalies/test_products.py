@@ -43,6 +43,7 @@ class Folder:
         label: str | None = None,
     ) -> None:
         lake = self.under().lake
+        row: dict[str, object]
         row = {"run_key": key, "platform": platform, "phase": phase, "workload": workload, "status": "accepted"}
         row |= {"labelled": label is not None, "interval_s": 0.1, "started_at": START}
         run_file = dict.fromkeys(RUN_FILES.schema.names()) | row

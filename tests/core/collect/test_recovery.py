@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from infrascope_core.cli import build_app
 from infrascope_core.collect.nvidia_smi import nvidia_smi_probe
 from infrascope_core.collect.perf import PerfProbe
-from infrascope_core.collect.probe import Column
+from infrascope_core.collect.probe import Column, Probe
 from infrascope_core.collect.procfs_diskstats import DiskstatsProbe
 from infrascope_core.collect.procfs_net_dev import NetDevProbe
 from infrascope_core.collect.procfs_stat import StatProbe
@@ -182,6 +182,16 @@ def spoiled(path: Path, **changes: object) -> None:
     path.write_bytes(b"\n".join([magic, json.dumps(json.loads(line) | changes).encode(), rest]))
 
 
+def replaced_by_a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def replaced_by_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -195,8 +205,8 @@ def spoiled(path: Path, **changes: object) -> None:
         (lambda p: spoiled(p, started="9999-12-31T23:59:59"), "date value out of range"),
         (lambda p: spoiled(p, probes=[["gone", {}]]), "this version has no probe 'gone'"),
         (lambda p: spoiled(p, probes=[["NVIDIA", {}]]), "this version has no probe 'NVIDIA'"),
-        (lambda p: (p.unlink(), os.mkfifo(p)), "not a regular file"),
-        (lambda p: (p.unlink(), p.mkdir()), "cannot be opened"),
+        (replaced_by_a_fifo, "not a regular file"),
+        (replaced_by_a_folder, "cannot be opened"),
     ],
 )
 def test_a_damaged_recording_is_reported_and_stays(tmp_path: Path, probe: StatProbe, spoil, said: str) -> None:
@@ -267,7 +277,7 @@ def test_what_a_probe_found_out_at_its_start_survives(tmp_path: Path) -> None:
     gpu = Column("GPU", " utilization.gpu", "0", "%"), Column("GPU", " power.draw", "0", "W")
     cycles = (Column("Perf", "Cycles", "", "count"), Column("Perf", "Instructions", "", "count"))
     busy = (Column("Turbostat", "Busy%", "-", "%"),)
-    streams = []
+    streams: list[tuple[Sequence[Probe], bytes]] = [(disks, text), (links, lines)]
     for make, columns, printed in (
         (nvidia_smi_probe, gpu, b"0, 50, 120.5\n"),
         (PerfProbe, cycles, b"0.1;100;;cycles;;;\n0.1;250;;instructions;;;\n"),
@@ -276,9 +286,9 @@ def test_what_a_probe_found_out_at_its_start_survives(tmp_path: Path) -> None:
         started = make()
         started._columns, started._interval_s, started._parse = columns, 0.1, started._parser(columns)
         streams.append(([started, make()], printed))
-    for (started, fresh), reading in [(disks, text), (links, lines), *streams]:
-        fresh.restore(json.loads(json.dumps(started.state())))
-        ours, theirs = fresh.reader(reading), started.reader(reading)
+    for (original, fresh), reading in streams:
+        fresh.restore(json.loads(json.dumps(original.state())))
+        ours, theirs = fresh.reader(reading), original.reader(reading)
         assert theirs.columns
         assert ours.columns == theirs.columns
         row = theirs.row(reading, 0.2)

@@ -27,7 +27,7 @@ from infrascope_core.evaluation.metrics import (
 
 def segments_of(values: list[float], series: list[int]) -> list[tuple[int, int]]:
     """First and last index of each stretch of values above 0."""
-    found = []
+    found: list[tuple[int, int]] = []
     for i, value in enumerate(values):
         if value <= 0:
             continue

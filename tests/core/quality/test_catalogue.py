@@ -76,7 +76,8 @@ def judge(tmp_path):
             return files, rows, read
 
         def __call__(self, *runs: dict, recipe=DEFAULT, settings: Settings | None = None) -> pl.DataFrame:
-            found = catalogue.metric_catalog(*self.fleet(*runs), recipe, settings or Settings())
+            files, rows, read = self.fleet(*runs)
+            found = catalogue.metric_catalog(files, rows, read, recipe, settings or Settings())
             assert found.schema == METRIC_CATALOG.schema
             return found
 

@@ -28,8 +28,8 @@ RNG = np.random.default_rng(0)
 def matrix(names: str, **pairs: float) -> Correlations:
     """Metrics named by single letters, uncorrelated but for the pairs."""
     r = np.eye(len(names))
-    for (a, b), value in pairs.items():
-        i, j = names.index(a), names.index(b)
+    for pair, value in pairs.items():
+        i, j = (names.index(name) for name in pair)
         r[i, j] = r[j, i] = value
     return Correlations(tuple(names), r)
 
@@ -133,7 +133,7 @@ def test_a_representative_itself_correlates_with_what_it_stands_for():
 @given(st.integers(1, 12), st.floats(0.05, 0.99), st.randoms())
 def test_laws_of_representatives(size, threshold, random):
     rng = np.random.default_rng(random.getrandbits(32))
-    r = np.corrcoef(rng.normal(size=(size, 6)) + rng.normal(size=6)) if size > 1 else np.eye(1)
+    r = np.atleast_2d(np.corrcoef(rng.normal(size=(size, 6)) + rng.normal(size=6)))
     standing = representatives(r, rng.permutation(size), threshold)
     kept = standing == np.arange(size)
     assert kept[standing].all()
@@ -179,7 +179,7 @@ def test_the_curve_of_three_metrics():
 
 def test_the_proxy_is_the_r2_of_a_regression():
     x = RNG.normal(size=(500, 6)) @ RNG.normal(size=(6, 6))
-    correlations = Correlations(tuple("abcdef"), np.corrcoef(x.T))
+    correlations = Correlations(tuple("abcdef"), np.atleast_2d(np.corrcoef(x.T)))
     settings = PruningCurveSettings(thresholds=2, lowest=0.3, highest=0.99, shrinkage=1e-9)
     standing = representatives(correlations.r, ranking(correlations), 0.3)
     kept = np.flatnonzero(standing == np.arange(6))

@@ -7,6 +7,7 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -106,7 +107,7 @@ def report(compared: ComparedWith | None = OWN, run=None, **tables) -> RunReport
     )
 
 
-DISTURBED = {
+DISTURBED: dict[str, Any] = {
     "scores": scores(anomalous=(5, 6), flagged=(12,)),
     "reasons": frame(ANOMALY_REASONS, reason(5), reason(6), reason(6, 2, metric="IRQ", feature="mean")),
     "episodes": frame(ANOMALY_EPISODES, episode()),

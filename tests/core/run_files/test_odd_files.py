@@ -45,15 +45,18 @@ def a_socket(path: Path) -> None:
         short.rename(path)
 
 
+def a_link_to_a_fifo(path: Path) -> None:
+    pipe = path.parent / "pipe"
+    os.mkfifo(pipe)
+    path.symlink_to(pipe)
+
+
 ODD: dict[str, tuple[Callable[[Path], object], str]] = {
     "FIFO": (os.mkfifo, "not a regular file"),
     "socket": (a_socket, "not a regular file"),
     "folder": (Path.mkdir, "not a regular file"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
-    "link to a FIFO": (
-        lambda path: (os.mkfifo(path.parent / "pipe"), path.symlink_to(path.parent / "pipe")),
-        "not a regular file",
-    ),
+    "link to a FIFO": (a_link_to_a_fifo, "not a regular file"),
     "link into nowhere": (lambda path: path.symlink_to("nowhere"), "cannot be read (No such file or directory)"),
     "link to itself": (lambda path: path.symlink_to(path.name), "cannot be read (Too many levels of symbolic links)"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,8 @@ def test_a_fault_in_other_words_is_refused(text, said):
 
 
 def faulty(*faults, **job):
-    return Job(**{"platform": "gpu", "minutes": 2, "faults": faults} | job)
+    chosen: dict[str, Any] = {"platform": "gpu", "minutes": 2, "faults": faults} | job
+    return Job(**chosen)
 
 
 @pytest.mark.parametrize(

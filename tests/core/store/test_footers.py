@@ -9,7 +9,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from infrascope_core.store import footers
 from infrascope_core.store.lake import Lake
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -35,7 +34,7 @@ def opened(monkeypatch) -> list[str]:
         seen.append(Path(file.name).name)
         return read(file)
 
-    monkeypatch.setattr(footers.pl, "read_parquet_metadata", spy)
+    monkeypatch.setattr(pl, "read_parquet_metadata", spy)
     return seen
 
 
