@@ -1,4 +1,4 @@
-"""Reasons and claims: what is named, how evidence is shared, and in which words it is said."""
+"""Reasons and claims: what is named, how evidence is shared, and how claims are worded."""
 
 import datetime as dt
 from dataclasses import replace
@@ -103,7 +103,7 @@ class TestShares:
         assert share.tolist() == [[0.25, 0.75]]
 
     @given(arrays(np.float64, (3, len(NAMES)), elements=st.floats(0, 100)))
-    def test_shares_sum_to_one_over_families_and_over_subsystems_or_are_nought(self, by_feature):
+    def test_shares_sum_to_one_over_families_and_over_subsystems_or_are_zero(self, by_feature):
         share, strongest = self.metrics.by_family(by_feature)
         any_evidence = by_feature.any(axis=1).astype(float)
         np.testing.assert_allclose(share.sum(axis=1), any_evidence, atol=1e-9)

@@ -172,7 +172,7 @@ def test_no_dickey_fuller_where_only_rounding_is_left(x, scale):
     assert None not in [found[f] for f in ("mean", "skewness", "kurtosis", SLOPE, "mean_abs_change")]
 
 
-def test_dickey_fuller_tells_a_return_from_a_walk():
+def test_dickey_fuller_separates_mean_reversion_from_a_random_walk():
     noise = np.random.default_rng(0).normal(size=300)
     returns, walks = features_of(noise)[DICKEY_FULLER], features_of(np.cumsum(noise))[DICKEY_FULLER]
     assert returns < -10 < -2.87 < walks  # -2.87: the 5 % point of its distribution

@@ -96,7 +96,7 @@ def test_the_next_collect_into_the_folder_recovers_it(killed: Path) -> None:
     assert all(read_run_file(path).samples for path in killed.iterdir())
 
 
-def test_a_run_says_so_and_one_action_makes_a_run_file_of_it(killed: Path, tmp_path: Path) -> None:
+def test_a_refresh_reports_it_and_one_action_makes_a_run_file_of_it(killed: Path, tmp_path: Path) -> None:
     (recording,) = killed.iterdir()
     folder = DataFolder(tmp_path / "data", sources=(killed,))
     refresh(folder)
@@ -193,7 +193,7 @@ def replaced_by_a_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda p: p.write_bytes(b""), "it holds no recording"),
         (lambda p: p.write_bytes(b"infrascope recording 2\n" + p.read_bytes()[23:]), "it holds no recording"),
@@ -209,14 +209,14 @@ def replaced_by_a_folder(path: Path) -> None:
         (replaced_by_a_folder, "cannot be opened"),
     ],
 )
-def test_a_damaged_recording_is_reported_and_stays(tmp_path: Path, probe: StatProbe, spoil, said: str) -> None:
+def test_a_damaged_recording_is_reported_and_stays(tmp_path: Path, probe: StatProbe, spoil, message: str) -> None:
     recording = abandoned(tmp_path, 2)
     good = abandoned(tmp_path, 3, NAME.replace("10-00-00", "11-00-00"))
     spoil(recording)
     first, second = recover_all(tmp_path, [probe])
     assert isinstance(first, CollectError)
     assert str(first).startswith(f"{recording}: ")
-    assert said in str(first)
+    assert message in str(first)
     assert isinstance(second, Recovered)
     assert (second.recording, second.samples) == (good, 3)
     assert recording in tmp_path.iterdir()
@@ -310,9 +310,9 @@ def test_a_recorder_that_ends_well_leaves_only_the_run_file(tmp_path: Path) -> N
 def test_a_command_that_cannot_be_started_gives_the_status_of_a_shell(tmp_path: Path, program: str, code: int) -> None:
     result = CliRunner().invoke(build_app(), ["collect", "--out", str(tmp_path / "runs"), "--", program])
     assert result.exit_code == code
-    said = [line for line in result.output.splitlines() if "probe skipped" not in line]
-    assert len(said) == 1
-    assert said[0].startswith(f"infrascope: command '{program}' cannot be started (")
+    message = [line for line in result.output.splitlines() if "probe skipped" not in line]
+    assert len(message) == 1
+    assert message[0].startswith(f"infrascope: command '{program}' cannot be started (")
     assert names(tmp_path / "runs") == []
 
 

@@ -1,4 +1,4 @@
-"""Which metrics are cumulative counters: told by how they move over all runs, not by their names."""
+"""Which metrics are cumulative counters: recognised by how they move over all runs, not by their names."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def test_a_metric_without_a_finite_value_in_any_run_is_always_missing(catalog):
         assert table["status"][1] != "always_missing"
 
 
-def test_platforms_are_judged_apart_and_runs_that_were_not_asked_for_not_at_all(catalog, tmp_path):
+def test_platforms_are_judged_separately_and_runs_that_were_not_requested_not_at_all(catalog, tmp_path):
     table = catalog(DEFAULT, telemetry("r1", a=[0, 0]), telemetry("gpu1", a=[1, 2]))
     assert table.select("platform", "metric", "status", "runs").rows() == [
         ("cpu", "a", "always_zero", 1),
@@ -312,14 +312,14 @@ def test_two_hosts_of_one_run_are_one_run(catalog):
 
 
 def test_constant_within_each_run_but_not_between_runs(catalog):
-    """What the exact recipe calls near constant, and the mended one must not."""
+    """What the exact recipe calls near constant, and the default one must not."""
     frames = [telemetry("r1", a=[50, 50]), telemetry("r2", a=[80, 80])]
     assert status(catalog(EXACT, *frames)) == {"a.h": "near_constant"}
     assert status(catalog(DEFAULT, *frames)) == {"a": "usable"}
 
 
 @pytest.mark.parametrize(
-    ("values", "exact", "mended"),
+    ("values", "exact", "default"),
     [
         ([-1, 1], "near_constant", "usable"),  # mean 0: mean_cv calls the ratio 0, pooled_cv has none
         ([-10, -20], "near_constant", "usable"),  # negative ratios are counted as 0
@@ -328,10 +328,10 @@ def test_constant_within_each_run_but_not_between_runs(catalog):
         ([100, 110], "usable", "usable"),
     ],
 )
-def test_constancy_of_the_two_recipes(catalog, values, exact, mended):
+def test_constancy_of_the_two_recipes(catalog, values, exact, default):
     frame = telemetry("r1", a=values)
     assert status(catalog(EXACT, frame)) == {"a.h": exact}
-    assert status(catalog(DEFAULT, frame)) == {"a": mended}
+    assert status(catalog(DEFAULT, frame)) == {"a": default}
 
 
 def test_pooled_cv_is_that_of_all_samples_together(catalog):

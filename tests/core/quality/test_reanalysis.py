@@ -182,7 +182,7 @@ def test_cpu_utilization_from_cumulative_times_whole_and_per_core():
     }
 
 
-def test_times_that_are_differences_already_and_shares_that_are_no_times():
+def test_times_that_are_differences_already_and_shares_that_are_not_times():
     differences = {"CPU_diff:user[ms]": [20.0, 10], "CPU_diff:system[ms]": [0.0, 10], "CPU_diff:idle[ms]": [80.0, 60]}
     assert derived(samples_of(differences))["Derived:CPUUtilization[%]"] == [20, 25]
     assert derived(samples_of({"CPU:user[%]": [20.0], "CPU:system[%]": [0.0], "CPU:idle[%]": [80.0]})) == {}
@@ -220,7 +220,7 @@ def test_disk_throughput_from_differences_and_from_counters():
     names = ["Storage:sectors_read.sda[count]", "Storage:sectors_written.sda[count]"]
     raw = samples_of(dict(zip(names, (read, written), strict=True)), step=0.5)
     assert derived(raw, *names)["Derived:DiskThroughput.sda[Bytes/s]"] == [None, 512 * 4, 512 * 36]
-    assert derived(raw) == {}  # neither differences nor counters: nobody knows what they are
+    assert derived(raw) == {}  # neither differences nor counters: what they are is unknown
 
 
 def test_reading_only_what_is_wanted_gives_the_same():

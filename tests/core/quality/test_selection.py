@@ -172,7 +172,7 @@ def test_the_curve_of_three_metrics():
     assert found["threshold"].to_list() == [0.1, 0.5, 0.9]
     assert found["metrics"].to_list() == [3, 3, 3]
     assert found["selected_ratio"].to_list() == pytest.approx([2 / 3, 2 / 3, 1])
-    # b is seen through a; a and c have no other kept metric that tells of them
+    # b is seen through a; a and c have no other kept metric that represents them
     assert found["mean_max_r"].to_list() == pytest.approx([0.8 / 3, 0.8 / 3, 1.6 / 3])
     assert found["multi_r2"].to_list() == pytest.approx([0.64 / 3, 0.64 / 3, 1.28 / 3])
 
@@ -204,7 +204,7 @@ def test_the_curves_rise_with_the_threshold():
     assert found.select(pl.col("selected_ratio", "mean_max_r", "multi_r2").is_between(0, 1).all()).row(0) == (True,) * 3
 
 
-def test_a_mean_matrix_that_is_no_correlation_matrix_gives_no_absurd_figure():
+def test_a_mean_matrix_that_is_not_a_correlation_matrix_gives_figures_in_range():
     impossible = matrix("abc", ab=0.9, bc=0.9, ac=-0.9)
     found = pruning_curve(impossible, PruningCurveSettings(thresholds=3, lowest=0.5, highest=0.95))
     assert found["multi_r2"].is_between(0, 1).all()

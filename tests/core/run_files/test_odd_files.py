@@ -171,7 +171,7 @@ def test_upper_case_endings_are_taken_and_double_ones_rejected(tmp_path):
     }
 
 
-def test_upper_and_lower_case_endings_claim_one_key(tmp_path):
+def test_upper_and_lower_case_endings_have_one_key(tmp_path):
     lower = write_run(tmp_path / "runs" / "a", 1)
     upper = write_run(tmp_path / "runs" / "b", 1, samples=200)
     upper = upper.rename(upper.with_suffix(".TXT"))

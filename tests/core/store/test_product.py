@@ -40,6 +40,6 @@ def test_a_product_has_a_table(scope):
         Product("stage", (), scope, build)
 
 
-def test_a_fitted_product_tells_platforms_apart():
+def test_a_fitted_product_has_a_column_of_platforms():
     with pytest.raises(ValueError, match="one: a fitted product has a column `platform`"):
         Product("stage", (ONE,), Scope.FITTED, build)
