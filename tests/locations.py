@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -33,7 +34,7 @@ class Location:
     def folder(self):
         return self.resource.folder()
 
-    def materialize(self, *assets: str, keys: list[str] = (), **config: object):
+    def materialize(self, *assets: str, keys: Sequence[str] = (), **config: object):
         """One run of the named assets, as the UI would start it."""
         register(self.instance, list(keys))
         return dg.materialize(

@@ -1,5 +1,7 @@
-"""The arrows of the design: the core knows no orchestrator, and its parts look one way. Nothing here is a list to keep:
-the order of the stages is that of the declarations."""
+"""The arrows of the design: the core imports no orchestrator, and its parts import one another in one direction.
+
+Nothing here is a list to keep: the order of the stages is that of the declarations.
+"""
 
 from __future__ import annotations
 

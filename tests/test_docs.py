@@ -55,13 +55,13 @@ def test_generated_pages_are_current(path):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_every_setting_says_what_it_means(name):
+def test_every_setting_has_a_description(name):
     assert len((SETTINGS[name].description or "").split()) >= 2
     assert f"| {name.rsplit('.', 1)[-1]} |" in settings_page()
 
 
 @pytest.mark.parametrize("name", QUANTITIES)
-def test_every_number_says_what_it_counts(name):
+def test_every_number_has_a_unit(name):
     assert UNITS.search(QUANTITIES[name].description), QUANTITIES[name].description
 
 
@@ -69,12 +69,12 @@ def test_a_field_without_a_text_has_no_description():
     """The descriptions come from the texts under the fields, not from anywhere else."""
 
     class Example(Section):
-        told: int = 1
+        described: int = 1
         """So many windows."""
-        untold: int = 2
+        undescribed: int = 2
 
-    assert Example.model_fields["told"].description == "So many windows."
-    assert Example.model_fields["untold"].description is None
+    assert Example.model_fields["described"].description == "So many windows."
+    assert Example.model_fields["undescribed"].description is None
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name[:4])

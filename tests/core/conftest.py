@@ -48,7 +48,7 @@ def _keys(folder: DataFolder, scope: Scope) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport():
-    """Escape what is no UTF-8 in a report.
+    """Escape what is not UTF-8 in a report.
 
     Some tests use names of files that are none; an xdist worker cannot send them and would end the whole run.
     """

@@ -1,6 +1,6 @@
 """A straightforward pandas reading of the recipe `infrascope` (docs/design.md, Recipes): slow, plain, the oracle.
 
-It shares no code with the package; only the file names tell it the run and the platform is told by columns.
+It shares no code with the package; the run is taken from the file name, and the platform from the columns.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tests.core.handmade import START, HandMade
 # -- basket_gaps
 
 
-def test_baskets_with_a_row_for_every_window_are_no_finding(handmade):
+def test_baskets_with_a_row_for_every_window_are_not_a_finding(handmade):
     handmade.run("r1")
     handmade.windows("r1", count=4)
     handmade.baskets("r1", "LMHL")
@@ -42,7 +42,7 @@ def test_a_group_without_baskets_is_found_beside_one_that_has_them(handmade):
     assert basket_gaps(handmade.folder).rows() == [("r1", "power", 2, 0)]
 
 
-def test_rejected_runs_are_not_asked_about(handmade):
+def test_rejected_runs_are_not_checked(handmade):
     handmade.run("r1", status="rejected")
     handmade.windows("r1")
     handmade.thresholds(("load", 0.3, 0.3, 0.4))

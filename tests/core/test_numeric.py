@@ -70,16 +70,20 @@ def test_principal_axes_are_the_singular_vectors(shape, dtype):
     np.testing.assert_allclose(np.abs(rows[:3] @ axes), np.eye(3), atol=tolerance * 10)
 
 
-def test_who_counts_the_axes_is_given_all_values_the_largest_first():
-    seen = []
-    x = np.diag([3.0, 1.0, 2.0])
-    found, axes = principal_axes(x, lambda values: seen.extend(values) or 1)
+def test_the_number_of_axes_is_chosen_from_all_values_the_largest_first():
+    seen: list[float] = []
+
+    def only_the_first(values: np.ndarray) -> int:
+        seen.extend(values)
+        return 1
+
+    found, axes = principal_axes(np.diag([3.0, 1.0, 2.0]), only_the_first)
     assert seen == pytest.approx([9, 4, 1])
     assert found == pytest.approx([9])
     np.testing.assert_allclose(np.abs(axes.ravel()), [1, 0, 0], atol=1e-12)
 
 
-def test_directions_that_rows_in_single_precision_lack_are_nought():
+def test_directions_that_rows_in_single_precision_lack_are_zero():
     _, axes = principal_axes(np.array([[1, 1, 1], [0, 0, 0]], dtype=np.float32), lambda values: 2)
     assert np.isfinite(axes).all()
 
@@ -98,7 +102,7 @@ def test_directions_that_rows_in_single_precision_lack_are_nought():
         (np.zeros(3, dtype=complex), np.float64, (3,), False),
     ],
 )
-def test_stored_arrays_have_the_kind_and_the_shape_that_is_asked_for(array, dtype, shape, fits):
+def test_stored_arrays_must_have_the_required_kind_and_shape(array, dtype, shape, fits):
     if fits:
         assert stored_array({"a": array}, "a", dtype, shape).dtype == dtype
     else:

@@ -1,4 +1,4 @@
-"""Recipes and settings as files: those that come with the package, and what is said about a wrong one."""
+"""Recipes and settings as files: those that come with the package, and the errors for a wrong one."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_exact_recipe_is_design_section_4_to_the_letter():
     assert WindowSettings().samples == 10
 
 
-def test_the_mended_recipe_mends_what_design_section_4_names():
+def test_the_default_recipe_corrects_the_known_flaws_of_the_exact_one():
     recipe = load_recipe("default")
     assert (recipe.names, recipe.method) == ("metric", "mode_aware")
     assert (recipe.constancy, recipe.population) == ("pooled_cv", "windows")
@@ -99,7 +99,7 @@ def test_reducers_are_medians_by_default(recipe_file):
 
 def test_a_recipe_cannot_be_changed_by_accident():
     with pytest.raises(pydantic.ValidationError):
-        load_recipe("default").near_constant = 1
+        load_recipe("default").near_constant = 1  # type: ignore[misc]  # the assignment is what must fail
 
 
 def refused(name: str) -> str:
@@ -113,7 +113,7 @@ def refused(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["nonsense", "", "claims", "default.recipe", "../recipes/default", "/", "a\0b"])
-def test_the_known_recipes_are_named_where_one_is_unknown(name):
+def test_the_error_for_an_unknown_recipe_names_the_known_ones(name):
     assert refused(name) == "no such recipe; expected default or infrascope, or a YAML file"
 
 
@@ -176,7 +176,7 @@ def test_the_field_at_fault_is_named(recipe_file, changes, where):
          "groups.0.over_samples: expected one of median, mean, sum, max, found 'mode'"),
     ],
 )  # fmt: skip
-def test_a_wrong_field_is_explained_in_words(recipe_file, changes, fault):
+def test_a_wrong_field_is_explained_in_one_sentence(recipe_file, changes, fault):
     assert refused(recipe_file(**changes)) == fault
 
 
@@ -191,14 +191,14 @@ def test_an_invalid_pattern_is_shown(recipe_file):
     assert "'rx_bytes(' is not a valid regular expression" in message
 
 
-def test_the_known_subsystems_are_named_where_one_is_unknown(recipe_file):
+def test_the_error_for_an_unknown_subsystem_names_the_known_ones(recipe_file):
     message = refused(recipe_file(group={"subsystem": "Disk"}))
     assert "'Disk'; expected one of CPU, GPU, Memory, Network, Storage, Other" in message
 
 
 @pytest.mark.parametrize("other", ["Load", "LOAD"])
 def test_two_groups_of_one_name_are_refused(recipe_file, other):
-    """Also those that differ by case alone: items would be told apart by nothing else."""
+    """Also those that differ by case alone: nothing else distinguishes their items."""
     twins = [SIMPLE["groups"][0], SIMPLE["groups"][0] | {"name": other}]
     message = refused(recipe_file(groups=twins))
     assert message.startswith("groups: ")
@@ -327,7 +327,7 @@ def test_the_setting_at_fault_is_named(tmp_path, text, where):
          "windows.samples: expected a whole number of at least 1, found a number that is too long"),
     ],
 )  # fmt: skip
-def test_a_wrong_setting_is_explained_in_words(tmp_path, text, fault):
+def test_a_wrong_setting_is_explained_in_one_sentence(tmp_path, text, fault):
     path = tmp_path / "s.yaml"
     path.write_text(text)
     with pytest.raises(SettingsError) as caught:
@@ -335,7 +335,7 @@ def test_a_wrong_setting_is_explained_in_words(tmp_path, text, fault):
     assert str(caught.value) == f"{path}: {fault}"
 
 
-def test_every_constraint_of_the_settings_has_words():
+def test_every_constraint_of_the_settings_has_an_explanation():
     """A wrong value for every setting that there is: each message says what was expected, and is not pydantic's."""
     for section, field in Settings.model_fields.items():
         if section == "recipe":
@@ -377,7 +377,7 @@ def test_a_digest_follows_the_values_and_nothing_else():
 
 def test_settings_cannot_be_changed_by_accident():
     with pytest.raises(pydantic.ValidationError):
-        Settings().windows.samples = 5
+        Settings().windows.samples = 5  # type: ignore[misc]  # the assignment is what must fail
     assert hash(Settings()) == hash(Settings())
 
 

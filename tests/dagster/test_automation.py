@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import dagster as dg
 import pytest
 
@@ -11,6 +13,9 @@ from infrascope_dagster.defs.sensors import run_file_sensor
 from infrascope_dagster.partitions import RUN_FILES
 from tests.runs import write_run
 
+Requested = set[str] | Literal[True]
+"""Requested partitions of an asset; True for an asset without partitions."""
+
 
 class Clock:
     """Sensor and conditions, tick by tick, with the asked-for assets materialized in between."""
@@ -18,7 +23,7 @@ class Clock:
     def __init__(self, location) -> None:
         self.location = location
         self.cursor: str | None = None
-        self.automation = None
+        self.automation: Any = None  # a cursor, of a class that Dagster does not export
 
     def sense(self):
         context = dg.build_sensor_context(
@@ -36,21 +41,21 @@ class Clock:
             self.location.instance.report_runless_asset_event(event)
         return [event.partition for event in result.asset_events]
 
-    def tick(self) -> dict[str, set[str] | bool]:
+    def tick(self) -> dict[str, Requested]:
         """What the conditions ask for now."""
         result = dg.evaluate_automation_conditions(self.location.defs, self.location.instance, cursor=self.automation)
         self.automation = result.cursor
-        asked: dict[str, set[str] | bool] = {}
+        asked: dict[str, Requested] = {}
         for key in self.location.defs.get_repository_def().asset_graph.materializable_asset_keys:
             name = key.to_user_string()
             keys = result.get_requested_partitions(key)
             if keys and keys != {None}:
-                asked[name] = set(keys)
+                asked[name] = {key for key in keys if key is not None}
             elif keys:
                 asked[name] = True
         return asked
 
-    def settle(self, ticks: int = 12) -> list[dict[str, set[str] | bool]]:
+    def settle(self, ticks: int = 12) -> list[dict[str, Requested]]:
         """Tick and materialize until nothing is asked for twice in a row."""
         history = []
         for _ in range(ticks):
@@ -65,8 +70,8 @@ class Clock:
             for name, keys in asked.items():
                 if keys is not True:
                     batches.setdefault(frozenset(keys), []).append(name)
-            for keys, names in batches.items():
-                for key in sorted(keys):
+            for batch, names in batches.items():
+                for key in sorted(batch):
                     self.location.materialize(*names, keys=[key])
         raise AssertionError(f"automation does not come to rest: {history}")
 

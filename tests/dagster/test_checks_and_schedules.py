@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -103,7 +104,9 @@ def test_degenerate_and_drifted_levels(filled):
 def test_the_daily_schedule(filled):
     def requests():
         context = dg.build_schedule_context(instance=filled.instance, scheduled_execution_time=datetime(2026, 11, 2, 6))
-        return list(fill_missing(GRAPH)(context))
+        found = fill_missing(GRAPH)(context)
+        assert isinstance(found, Iterator)
+        return list(found)
 
     (skipped,) = requests()
     assert isinstance(skipped, dg.SkipReason)

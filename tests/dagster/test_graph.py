@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import duckdb
@@ -34,7 +35,7 @@ def condition(node: dg.AutomationCondition) -> object:
     return {key: value for key, value in whole.items() if value}
 
 
-def specs() -> dict[str, object]:
+def specs() -> dict[str, Any]:
     """Every spec, job, schedule, sensor and check in plain values."""
     repository = build_defs(DataFolderResource(data="data", sources=["data/sample"])).get_repository_def()
     graph = repository.asset_graph
@@ -46,7 +47,7 @@ def specs() -> dict[str, object]:
             "group": node.group_name,
             "kinds": sorted(node.kinds),
             "deps": sorted(parent.to_user_string() for parent in node.parent_keys),
-            "partitions": node.partitions_def.name if node.partitions_def else None,
+            "partitions": getattr(node.partitions_def, "name", None),
             "batch": policy.max_partitions_per_run if policy else None,
             "code_version": node.code_version,
             "pools": sorted(node.pools or ()),
@@ -56,9 +57,9 @@ def specs() -> dict[str, object]:
             if "dagster/column_schema" in node.metadata
             else None,
             "checks": {
-                check.name: condition(graph.get(check).automation_condition)
+                check.name: condition(when)
                 for check in sorted(node.check_keys, key=str)
-                if graph.get(check).automation_condition
+                if (when := graph.get(check).automation_condition)
             },
         }
     return {

@@ -49,7 +49,7 @@ def test_collect_records_and_returns_the_commands_status(tmp_path, status):
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "status"),
+    ("words", "message", "status"),
     [
         (("--", "/no/such/program"), "no/such/program", 127),
         (("--interval", "0", "--", "true"), "interval", 1),
@@ -57,10 +57,10 @@ def test_collect_records_and_returns_the_commands_status(tmp_path, status):
         (("--model", "../x", "--", "true"), "model", 1),
     ],
 )
-def test_collect_refuses_in_one_sentence(tmp_path, words, said, status):
+def test_collect_refuses_in_one_sentence(tmp_path, words, message, status):
     result = infrascope("collect", "--out", tmp_path, *words)
     assert result.exit_code == status
-    assert said in result.output.replace("\n", "")
+    assert message in result.output.replace("\n", "")
     assert "Traceback" not in result.output
     assert not list(tmp_path.iterdir())
 

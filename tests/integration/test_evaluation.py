@@ -30,7 +30,7 @@ def label(path: Path, *rows: str) -> Path:
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory) -> Path:
-    """Four healthy runs, one with a burst of processor use from 20 s to 30 s, and two whose labels are no good."""
+    """Four healthy runs, one with a burst of processor use from 20 s to 30 s, and two with unusable labels."""
     folder = tmp_path_factory.mktemp("labelled")
     for second in (1, 2, 3, 4):
         label(write_run(folder, second))
@@ -47,7 +47,7 @@ def infrascope(*words: object):
 
 @pytest.fixture(scope="module")
 def evaluated(labelled, tmp_path_factory):
-    """What the command said of them, and its file of figures."""
+    """The output of the command on them, and its file of figures."""
     figures = tmp_path_factory.mktemp("evaluated") / "figures.json"
     return infrascope("evaluate", labelled, "--json", figures), figures
 
@@ -55,10 +55,10 @@ def evaluated(labelled, tmp_path_factory):
 def test_a_labelled_folder_is_judged_by_its_earlier_healthy_runs(evaluated):
     result, figures = evaluated
     assert result.exit_code == 0, result.output
-    said = result.output.replace("\n", " ")
-    assert "3 runs judged by 2 reference runs, 1 fault," in said
-    assert "lies outside the run" in said
-    assert "has no labels; expected" in said
+    message = result.output.replace("\n", " ")
+    assert "3 runs judged by 2 reference runs, 1 fault," in message
+    assert "lies outside the run" in message
+    assert "has no labels; expected" in message
     content = json.loads(figures.read_text())
     (data_set,) = content["data_sets"].values()
     assert [run["healthy"] for run in data_set["runs"]] == [True, True, False]
@@ -75,7 +75,7 @@ def test_the_same_runs_give_the_same_figures(labelled, evaluated, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nowhere",), "nowhere: no such file or folder"),
         ((".", "--reference", "a", "--reference-phase", "train"), "exclude each other"),
@@ -84,16 +84,16 @@ def test_the_same_runs_give_the_same_figures(labelled, evaluated, tmp_path):
         ((".", "../empty"), "is a data set of the same name"),
     ],
 )
-def test_what_cannot_be_evaluated_is_told_in_one_sentence(tmp_path, monkeypatch, words, said):
+def test_what_cannot_be_evaluated_is_refused_in_one_sentence(tmp_path, monkeypatch, words, message):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     result = infrascope("evaluate", *words)
     assert result.exit_code == 1
-    assert said in result.output.replace("\n", " ")
+    assert message in result.output.replace("\n", " ")
     assert "Traceback" not in result.output
 
 
-def test_runs_with_bad_labels_alone_are_told_of(tmp_path):
+def test_runs_with_only_bad_labels_are_reported(tmp_path):
     path = write_run(tmp_path / "runs", 1)
     result = infrascope("evaluate", tmp_path / "runs")
     assert result.exit_code == 1

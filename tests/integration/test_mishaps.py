@@ -19,6 +19,7 @@ from infrascope_core.errors import InfraScopeError
 from infrascope_core.pipeline import refresh
 from infrascope_core.reports.summary import summarize
 from infrascope_core.run_files import ingestion
+from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import REJECTED_FILES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
@@ -35,10 +36,10 @@ def infrascope(*words: object):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def test_an_accident_with_one_file_is_said_and_the_others_are_kept(tmp_path, monkeypatch):
+def test_an_error_on_one_file_is_reported_and_the_others_are_kept(tmp_path, monkeypatch):
     runs, data = tmp_path / "runs", tmp_path / "data"
     paths = [write_run(runs, second) for second in (1, 2, 3)]
-    whole = ingestion.read_run_file
+    whole = read_run_file
 
     def clumsy(path, settings):
         if path == paths[1]:
@@ -48,8 +49,8 @@ def test_an_accident_with_one_file_is_said_and_the_others_are_kept(tmp_path, mon
     monkeypatch.setattr(ingestion, "read_run_file", clumsy)
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 1
-    said = f"infrascope: {paths[1].stem} could not be made (run_files: unexpected MemoryError: no more)"
-    assert result.output.rstrip().endswith(said)
+    message = f"infrascope: {paths[1].stem} could not be made (run_files: unexpected MemoryError: no more)"
+    assert result.output.rstrip().endswith(message)
     assert Lake(data / "lake").keys(TELEMETRY) == [paths[0].stem, paths[2].stem]
     monkeypatch.undo()
     result = infrascope("run", runs, "--data", data, "--strict")
@@ -181,7 +182,7 @@ def test_a_run_that_fails_again_and_again_stops_no_other(tmp_path, monkeypatch):
         assert len(Lake(data / "lake").keys("anomaly_report")) == second - 1
 
 
-def test_a_full_disk_stops_at_once_and_says_so_once(tmp_path, monkeypatch):
+def test_a_full_disk_stops_at_once_and_is_reported_once(tmp_path, monkeypatch):
     runs, data = tmp_path / "runs", tmp_path / "data"
     for second in range(1, 5):
         write_run(runs, second)
@@ -198,11 +199,11 @@ def test_a_full_disk_stops_at_once_and_says_so_once(tmp_path, monkeypatch):
     monkeypatch.setattr(pl.DataFrame, "write_parquet", until_full)
     result = infrascope("run", runs, "--data", data)
     assert result.exit_code == 1
-    (said,) = [line for line in result.output.splitlines() if line.startswith("infrascope:")]
+    (message,) = [line for line in result.output.splitlines() if line.startswith("infrascope:")]
     assert re.search(
-        r"telemetry/\S+: cannot be written, with [\d,]+ bytes free there \(No space left on device\)", said
+        r"telemetry/\S+: cannot be written, with [\d,]+ bytes free there \(No space left on device\)", message
     )
-    assert said.endswith("; 3 of 4 runs are left")
+    assert message.endswith("; 3 of 4 runs are left")
     assert result.output.count("No space left") == 1
     assert len(written) == 2
     monkeypatch.undo()
@@ -210,7 +211,7 @@ def test_a_full_disk_stops_at_once_and_says_so_once(tmp_path, monkeypatch):
     assert infrascope("run", runs, "--data", data, "--strict").exit_code == 0
 
 
-def test_when_no_run_can_be_made_the_cause_is_said_once(tmp_path):
+def test_when_no_run_can_be_made_the_cause_is_reported_once(tmp_path):
     """A limit on the size of files stands in for the disk: it hits every run by itself."""
     runs = tmp_path / "runs"
     for second in range(1, 5):
@@ -228,14 +229,14 @@ def test_when_no_run_can_be_made_the_cause_is_said_once(tmp_path):
         [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 1
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("infrascope:")]
-    assert "4 runs could not be made; the first is train_MLPforImageClassification_Digits_2026-11-01T10-00-01" in said
-    assert "cannot be written" in said
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("infrascope:")]
+    assert "4 runs could not be made; the first is train_MLPforImageClassification_Digits_2026-11-01T10-00-01" in line
+    assert "cannot be written" in line
     assert done.stderr.count("File too large") == 1
     assert "Traceback" not in done.stderr
 
 
-def test_summary_speaks_of_the_windows_that_were_used(tmp_path):
+def test_the_summary_reports_the_windows_that_were_used(tmp_path):
     write_run(tmp_path / "runs", 1, burst=(200, 260))
     settings = tmp_path / "settings.yaml"
     settings.write_text("features: {samples: 60}\n")

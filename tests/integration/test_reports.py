@@ -79,7 +79,7 @@ def reports(tmp_path_factory) -> dict[str, dict]:
         ("all excluded", "None of the run's 5 metrics can be used (in this run: 5 missing)."),
     ],
 )
-def test_what_makes_a_run_hard_to_judge_is_said(reports, case, sentence):
+def test_what_makes_a_run_hard_to_judge_is_reported(reports, case, sentence):
     assert sentence in reports[case]["limits"]
 
 

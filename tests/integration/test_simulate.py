@@ -58,7 +58,7 @@ def test_all_hosts_in_one_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--fault", "gremlins@1-2"), "unknown fault 'gremlins'"),
         (("--fault", "gpu_straggler@1-2"), "strikes GPU hosts only"),
@@ -69,10 +69,10 @@ def test_all_hosts_in_one_file(tmp_path):
         (("--minutes", "0"), "fewer than the 3 samples"),
     ],
 )
-def test_what_cannot_be_had_is_refused_in_one_sentence(tmp_path, words, said):
+def test_an_impossible_request_is_refused_in_one_sentence(tmp_path, words, message):
     result = infrascope("simulate", "--platform", "cpu", "--out", tmp_path / "runs", "--minutes", 1, *words)
     assert result.exit_code == 1
-    assert said in result.output
+    assert message in result.output
     assert len(result.output.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()
 

@@ -33,9 +33,12 @@ WHEN = {"baselines": ["fitted_at"], "rejected_files": ["seen_at"]}
 
 def at_the_same_time(data: Path, *sources: Path) -> None:
     """Refresh a data folder from each source in a process of its own, all starting together."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     words = [sys.executable, "-c", _REFRESH, str(data)]
-    processes = [subprocess.Popen([*words, str(source)], cwd=ROOT, text=True, **pipes) for source in sources]
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen([*words, str(source)], cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+        for source in sources
+    ]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     for process in processes:

@@ -34,7 +34,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
 def rows(folder: Path, table: str, before: str = "SELECT 1") -> int:
     with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as con:
         con.execute(before)
-        (count,) = con.execute(f"SELECT count(*) FROM {table}").fetchone()
+        ((count,),) = con.execute(f"SELECT count(*) FROM {table}").fetchall()
         return int(count)
 
 

@@ -57,5 +57,5 @@ def scored(baseline: Baseline, table: pl.DataFrame) -> pl.DataFrame:
     return score(baseline, baseline.judge(table))
 
 
-def changed(table: pl.DataFrame, where: pl.Expr, to: object, of: tuple[str, ...] = FEATURES) -> pl.DataFrame:
+def changed(table: pl.DataFrame, where: pl.Expr, to: pl.Expr | float, of: tuple[str, ...] = FEATURES) -> pl.DataFrame:
     return table.with_columns(pl.when(where).then(to).otherwise(f).alias(f) for f in of)

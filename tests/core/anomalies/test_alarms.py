@@ -38,7 +38,7 @@ def test_stretches_by_hand(surprisal, windows):
     assert raised(surprisal) == windows
 
 
-def test_windows_that_tell_of_the_same_moment_count_that_many_times_less():
+def test_windows_that_cover_the_same_moment_count_that_many_times_less():
     assert raised([3, 3, 3], overlap=1) == [0, 1, 2]
     assert raised([3, 3, 3], overlap=3) == []
     assert raised([3] * 7, overlap=3) == [*range(7)]  # 14 is more than 12

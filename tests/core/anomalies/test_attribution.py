@@ -1,4 +1,4 @@
-"""Reasons and claims: what is named, how evidence is shared, and in which words it is said."""
+"""Reasons and claims: what is named, how evidence is shared, and how claims are worded."""
 
 import datetime as dt
 from dataclasses import replace
@@ -83,7 +83,7 @@ class TestShares:
     def test_a_familys_share_is_that_of_the_metric_which_leads_it(self):
         share, strongest = self.metrics.by_family(self.evidence)
         # by metric 3, 5, 1, 4: the second core leads the cores with 5 of 5 + 1 + 4
-        np.testing.assert_allclose(share, [[0.5, 0.1, 0.4], [1, 0, 0]])
+        np.testing.assert_allclose(share, [[0.5, 0.1, 0.4], [1.0, 0, 0]])
         assert strongest.tolist() == [[1, 2, 3], [0, 2, 3]]
 
     def test_a_subsystem_has_the_sum_over_the_root_of_the_number(self):
@@ -103,7 +103,7 @@ class TestShares:
         assert share.tolist() == [[0.25, 0.75]]
 
     @given(arrays(np.float64, (3, len(NAMES)), elements=st.floats(0, 100)))
-    def test_shares_sum_to_one_over_families_and_over_subsystems_or_are_nought(self, by_feature):
+    def test_shares_sum_to_one_over_families_and_over_subsystems_or_are_zero(self, by_feature):
         share, strongest = self.metrics.by_family(by_feature)
         any_evidence = by_feature.any(axis=1).astype(float)
         np.testing.assert_allclose(share.sum(axis=1), any_evidence, atol=1e-9)
@@ -242,6 +242,7 @@ class TestReasons:
     def test_a_metric_that_no_longer_moves_is_still(self, baseline):
         new = features("new", seed=9)
         level = new.filter(metric=DIRTY)["maximum"].median()
+        assert isinstance(level, float)
         new = planted(new, 20, 39, DIRTY, maximum=level, minimum=level)
         (first, *_) = found(baseline, new).filter(window=35).to_dicts()
         assert (first["metric"], first["feature"], first["value"]) == (DIRTY, "still", 1)

@@ -22,5 +22,5 @@ class TestIdentity:
             ({"compared_with": "past", "runs": 1}, "the run's own past"),
         ],
     )
-    def test_it_says_in_words_what_a_window_was_compared_with(self, changes, words):
+    def test_it_describes_what_a_window_was_compared_with(self, changes, words):
         assert str(replace(Identity("cpu", "train", "W", "workload", 90, 4, "v"), **changes)) == words

@@ -45,7 +45,7 @@ def test_a_median_window_is_as_surprising_as_one_of_two():
 
 
 @pytest.mark.parametrize("seed", [10, 20, 30])
-def test_it_says_how_often_a_fresh_normal_window_is_as_surprising(seed):
+def test_surprisal_is_calibrated_on_fresh_normal_windows(seed):
     surprisal = CALIBRATION.surprisal(normal_scores(20_000, seed=seed))
     assert np.median(surprisal) == pytest.approx(0.3, abs=0.03)
     assert (surprisal > 1).mean() == pytest.approx(0.1, abs=0.015)

@@ -172,7 +172,7 @@ def test_no_dickey_fuller_where_only_rounding_is_left(x, scale):
     assert None not in [found[f] for f in ("mean", "skewness", "kurtosis", SLOPE, "mean_abs_change")]
 
 
-def test_dickey_fuller_tells_a_return_from_a_walk():
+def test_dickey_fuller_separates_mean_reversion_from_a_random_walk():
     noise = np.random.default_rng(0).normal(size=300)
     returns, walks = features_of(noise)[DICKEY_FULLER], features_of(np.cumsum(noise))[DICKEY_FULLER]
     assert returns < -10 < -2.87 < walks  # -2.87: the 5 % point of its distribution
@@ -228,11 +228,12 @@ def test_random_windows_have_the_values_of_tsfresh(scale):
 def test_the_names_are_those_of_tsfresh():
     """Also that of the test without lags, which tsfresh has not: a calculator of one's own is named alike."""
     from tsfresh import extract_features
+    from tsfresh.feature_extraction.feature_calculators import set_property
 
+    @set_property("fctype", "combiner")
     def dickey_fuller(x, param):
         return [(f'attr_"{p["attr"]}"', 0.0) for p in param]
 
-    dickey_fuller.fctype = "combiner"
     attributes = {"linear_trend": [{"attr": "slope"}], dickey_fuller: [{"attr": "teststat"}]}
     wanted = dict.fromkeys([f for f in FEATURES if "__" not in f]) | {"autocorrelation": [{"lag": 1}]} | attributes
     found = extract_features(
@@ -331,7 +332,7 @@ def test_a_matrix_of_no_windows_or_no_names():
 
 def test_the_matrix_is_the_same_whatever_the_order_of_the_rows():
     rng = np.random.default_rng(0)
-    hosts = [telemetry(host=host, **{m: rng.normal(size=40) for m in "abc"}) for host in ("h2", "h1")]
+    hosts = [telemetry("run", host, **{m: rng.normal(size=40) for m in "abc"}) for host in ("h2", "h1")]
     found = window_features(pl.concat(hosts), FeatureSettings(samples=4, stride=3))
     names = [(metric, feature) for metric in "cab" for feature in FEATURES]
     windows, matrix = feature_matrix(found, names)
@@ -346,7 +347,8 @@ def test_the_matrix_is_the_same_whatever_the_order_of_the_rows():
 
 def test_the_size_of_the_chunks_leaves_no_trace(monkeypatch):
     rng = np.random.default_rng(0)
-    frame = telemetry(**{f"m{i:02}": rng.normal(1e9, 1, size=200) for i in range(12)}, gap=[None] + [0.1] * 199)
+    metrics = {f"m{i:02}": rng.normal(1e9, 1, size=200) for i in range(12)}
+    frame = telemetry("run", "h", gap=[None] + [0.1] * 199, **metrics)
     classes = {"m03": "event_counter", "m07": "event_counter"}
     at_once = window_features(frame, FeatureSettings(), classes=classes)
     for values in (1, 30 * 18 * 5):

@@ -45,7 +45,7 @@ class TestWhatItLearns:
         assert baseline.thresholds["mahalanobis"] > own["mahalanobis"].quantile(0.99, "linear")
         assert own["peaks"].max() <= 1  # within the range that they made themselves
 
-    def test_surprisals_say_how_often_a_fresh_window_is_as_surprising(self):
+    def test_surprisals_are_calibrated_on_fresh_windows(self):
         baseline = fitted(runs(6))
         fresh = pl.concat([features(f"new{i}", seed=100 + i) for i in range(10)])
         surprisal = baseline.surprisal(baseline.scores(baseline.judge(fresh)))
@@ -71,7 +71,7 @@ class TestWhatItLearns:
         assert fit_baseline(WINDOW_FEATURES.empty(), "gpu", "train", "w", SETTINGS) is None
 
     @pytest.mark.parametrize("windows", [[3], [7], [19], [1, 2], [29, 1]])
-    def test_few_windows_or_a_run_of_one_window_are_no_mishap(self, windows):
+    def test_few_windows_or_a_run_of_one_window_raise_nothing(self, windows):
         table = pl.concat([features(f"r{i}", n, seed=i) for i, n in enumerate(windows)])
         few = fitted(table, DetectorSettings(trees=5, min_windows=2))
         judged = scored(few, features("new", 5, seed=9))
@@ -83,7 +83,7 @@ class TestWhatItLearns:
             other = fit_baseline(features(), "gpu", phase, workload, SETTINGS, compared_with=how)
             assert other.references.band is None
 
-    def test_how_windows_were_cut_says_which_share_samples(self):
+    def test_window_length_and_stride_decide_which_windows_share_samples(self):
         table = features()
         assert fitted(table).references.overlap == 3  # 3 s windows every 1 s
         assert fitted(table, windows=FeatureSettings(samples=25, stride=10)).references.overlap == 3
@@ -117,7 +117,7 @@ class TestWhatItWatches:
         }
         assert fit_baseline(features(holes=holes), "gpu", "train", "w", SETTINGS) is None
 
-    def test_their_mean_is_usual_because_quantiles_of_noughts_and_ones_say_nothing(self):
+    def test_their_mean_is_usual_because_quantiles_of_zeros_and_ones_are_uninformative(self):
         now_and_then = noise()
         now_and_then[::5] = NAN
         moments, names = (b := fitted(features(a=now_and_then, b=noise()))).moments, b.names

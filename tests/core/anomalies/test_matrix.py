@@ -25,6 +25,6 @@ def test_missing_and_still_are_read_off_the_ends():
     )
 
 
-def test_a_matrix_without_them_is_the_features_own():
+def test_a_matrix_without_them_is_the_feature_matrix():
     _, matrix = window_matrix(features(a=noise(3)), [("a", "maximum"), ("a", "mean")])
     np.testing.assert_array_equal(matrix, noise(3)[:, [FEATURES.index("maximum"), FEATURES.index("mean")]])

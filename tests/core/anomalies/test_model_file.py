@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,11 +58,11 @@ def test_neither_time_nor_process_enters_the_bytes(tmp_path):
     assert written[0] == written[1]
 
 
-def test_files_that_are_no_baseline_are_refused_in_one_sentence(baseline, saved, tmp_path):
+def test_files_that_are_not_baselines_are_refused_in_one_sentence(baseline, saved, tmp_path):
     whole, header, arrays = saved
     names = header["names"]
 
-    def forged(of: dict[str, object] | None = None, **changes: np.ndarray | None) -> bytes:
+    def forged(of: dict[str, object] | None = None, /, **changes: np.ndarray | None) -> bytes:
         """A file that is whole in itself, with another header or other arrays."""
         kept = {name: value for name, value in (arrays | changes).items() if value is not None}
         content = header | (of or {})
@@ -131,12 +132,12 @@ def test_files_that_are_no_baseline_are_refused_in_one_sentence(baseline, saved,
         assert "\n" not in str(refusal.value), name
 
 
-def test_a_missing_file_says_that_nothing_is_fitted(tmp_path):
+def test_the_error_for_a_missing_file_asks_to_fit_first(tmp_path):
     with pytest.raises(InfraScopeError, match="no such baseline; fit the baselines first"):
         load_baseline(tmp_path / "none.safetensors")
 
 
-def npz(arrays: dict[str, np.ndarray]) -> bytes:
+def npz(arrays: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

@@ -43,6 +43,7 @@ class Folder:
         label: str | None = None,
     ) -> None:
         lake = self.under().lake
+        row: dict[str, object]
         row = {"run_key": key, "platform": platform, "phase": phase, "workload": workload, "status": "accepted"}
         row |= {"labelled": label is not None, "interval_s": 0.1, "started_at": START}
         run_file = dict.fromkeys(RUN_FILES.schema.names()) | row
@@ -208,7 +209,7 @@ class TestWhenTheyAreFitted:
             baseline_row(folder.under(), "w1")
         assert fit_baselines(folder.under()).height == 1
 
-    def test_no_runs_are_no_mishap(self, folder):
+    def test_no_runs_raise_nothing(self, folder):
         assert fit_baselines(folder.under()).equals(BASELINES.empty())
 
     def test_a_workload_seen_later_joins_and_the_others_stay(self, folder):

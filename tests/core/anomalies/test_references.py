@@ -77,7 +77,7 @@ def test_what_is_beyond_the_end_of_every_reference_is_compared_with_all_of_them(
     assert expected(references, [1, 1, 1], first=4) == [2, 1, 1]
 
 
-def test_missing_values_are_no_deviation_in_the_search_and_in_what_is_expected():
+def test_missing_values_are_not_deviations_in_the_search_nor_in_the_expected_values():
     references, *_ = library({"r1": [[3, NAN], [0, 2]], "r2": [[-3, 0], [0, -2]]})
     new = np.array([[3.5, NAN], [NAN, 2.5], [NAN, NAN]])
     found = references.expected(new, ["new"] * 3, np.arange(3))

@@ -22,7 +22,7 @@ class TestMovingAverage:
         np.testing.assert_allclose(
             moving_average(z, index, 3),
             # what was before the run and what is missing count as no deviation, what is beyond 10 as 10
-            [[1, -1], [1, -1], [3, 7 / 3], [2, 0], [2, 0]],
+            [[1.0, -1.0], [1.0, -1.0], [3.0, 7 / 3], [2.0, 0.0], [2.0, 0.0]],
             atol=1e-15,
         )
 

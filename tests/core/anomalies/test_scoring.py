@@ -45,7 +45,7 @@ class TestScores:
         assert judged.filter(pl.col("window").is_between(20, 39))["anomalous"].sum() >= 15
         assert not judged.filter(pl.col("window") < 20)["anomalous"].any()
 
-    def test_so_is_one_that_stands_still(self, baseline):
+    def test_so_is_one_that_does_not_move(self, baseline):
         new = features("new", 60, seed=9)
         stands = pl.col("window").is_between(20, 39) & (pl.col("metric") == "c")
         judged = scored(baseline, changed(new, stands, pl.lit(10.0), ("minimum", "maximum")))

@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_written_is_named(folder, tmp_path):
     assert result.stderr == f"infrascope: {tmp_path}/nowhere/r.md: its folder does not exist\n"
 
 
-def test_a_terminal_gets_wrapped_lines_and_whole_names(folder):
+def test_a_terminal_gets_wrapped_lines_and_full_names(folder):
     name = "x" * 100
     text = as_text(RunReport.model_validate_json(stored(folder)[1]).model_copy(update={"workload": name}), 60)
     assert [line for line in text.splitlines() if len(line) > 60] == [f"  {name}"]

@@ -26,7 +26,7 @@ def reject(handmade: HandMade, *reasons: str) -> None:
 @pytest.fixture
 def filled(handmade) -> HandMade:
     handmade.run("r1", samples=2_340)
-    lists = {name: [] for name in ("detectors", "onset", "metrics")}
+    lists: dict[str, list[str]] = {name: [] for name in ("detectors", "onset", "metrics")}
     episode = {"host": "h", "episode": 0, "first_window": 0, "subsystems": ["CPU"], "claims": ["Busy% is high."]}
     times = {"start_ts": START, "end_ts": START + timedelta(seconds=3)}
     handmade.put("anomaly_episodes", "r1", episode | lists | times | {"headline": "CPU.", "total_surprisal": 4.0})

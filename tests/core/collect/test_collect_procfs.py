@@ -132,7 +132,7 @@ def test_a_disk_that_goes_away_leaves_the_sum_and_a_reset_makes_it_missing() -> 
     assert set(row(reader, b"").values()) == {None}
 
 
-def test_diskstats_knows_a_physical_disk_by_its_device(tmp_path: Path) -> None:
+def test_diskstats_recognises_a_physical_disk_by_its_device(tmp_path: Path) -> None:
     (tmp_path / "diskstats").write_bytes(DISKS)
     probe = DiskstatsProbe(tmp_path / "diskstats", tmp_path / "block")
     with pytest.raises(ProbeUnavailableError, match="no physical disk"):
@@ -174,7 +174,7 @@ def test_an_interface_that_appears_is_left_out_and_one_that_vanishes_is_missing(
     assert not any("eth1" in name for name in values)
 
 
-def test_net_dev_asks_sysfs_for_speed_and_state(tmp_path: Path) -> None:
+def test_net_dev_reads_speed_and_state_from_sysfs(tmp_path: Path) -> None:
     (tmp_path / "dev").write_bytes(NET_DEV)
     for name, flags, speed in (("lo", "0x9", "what"), ("eth0", "0x1002", "1000")):
         (tmp_path / "net" / name).mkdir(parents=True)

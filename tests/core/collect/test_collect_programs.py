@@ -48,7 +48,7 @@ esac
 """
 
 
-def test_nvidia_smi_gives_the_fields_the_driver_knows_per_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvidia_smi_gives_the_supported_fields_per_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "nvidia-smi", NVIDIA_SMI, monkeypatch)
     assert one_row(nvidia_smi.nvidia_smi_probe()) == {
         "GPU: utilization.gpu.0.h[%]": 97,
@@ -188,9 +188,9 @@ def test_a_stream_of_an_ended_program_is_empty() -> None:
     stream = ProgramStream()
     assert stream.sample() == b""
     stream.start(["echo", "done"])
-    said = b""
+    output = b""
     give_up = time.monotonic() + 5
-    while not said and time.monotonic() < give_up:
-        said = stream.sample()
-    assert (said, stream.sample()) == (b"done\n", b"")
+    while not output and time.monotonic() < give_up:
+        output = stream.sample()
+    assert (output, stream.sample()) == (b"done\n", b"")
     stream.stop()

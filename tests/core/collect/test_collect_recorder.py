@@ -123,7 +123,7 @@ def test_a_command_that_cannot_be_executed_leaves_nothing(tmp_path: Path) -> Non
     assert left_in(tmp_path / "out") == []
 
 
-def test_a_command_shorter_than_an_interval_leaves_nothing_and_says_so(
+def test_a_command_shorter_than_an_interval_leaves_nothing_and_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording = record_here(["sh", "-c", "exit 4"], tmp_path, interval_s=5, probes=[StatProbe()])

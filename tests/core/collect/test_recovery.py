@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from infrascope_core.cli import build_app
 from infrascope_core.collect.nvidia_smi import nvidia_smi_probe
 from infrascope_core.collect.perf import PerfProbe
-from infrascope_core.collect.probe import Column
+from infrascope_core.collect.probe import Column, Probe
 from infrascope_core.collect.procfs_diskstats import DiskstatsProbe
 from infrascope_core.collect.procfs_net_dev import NetDevProbe
 from infrascope_core.collect.procfs_stat import StatProbe
@@ -96,7 +96,7 @@ def test_the_next_collect_into_the_folder_recovers_it(killed: Path) -> None:
     assert all(read_run_file(path).samples for path in killed.iterdir())
 
 
-def test_a_run_says_so_and_one_action_makes_a_run_file_of_it(killed: Path, tmp_path: Path) -> None:
+def test_a_refresh_reports_it_and_one_action_makes_a_run_file_of_it(killed: Path, tmp_path: Path) -> None:
     (recording,) = killed.iterdir()
     folder = DataFolder(tmp_path / "data", sources=(killed,))
     refresh(folder)
@@ -182,8 +182,18 @@ def spoiled(path: Path, **changes: object) -> None:
     path.write_bytes(b"\n".join([magic, json.dumps(json.loads(line) | changes).encode(), rest]))
 
 
+def replaced_by_a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def replaced_by_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda p: p.write_bytes(b""), "it holds no recording"),
         (lambda p: p.write_bytes(b"infrascope recording 2\n" + p.read_bytes()[23:]), "it holds no recording"),
@@ -195,18 +205,18 @@ def spoiled(path: Path, **changes: object) -> None:
         (lambda p: spoiled(p, started="9999-12-31T23:59:59"), "date value out of range"),
         (lambda p: spoiled(p, probes=[["gone", {}]]), "this version has no probe 'gone'"),
         (lambda p: spoiled(p, probes=[["NVIDIA", {}]]), "this version has no probe 'NVIDIA'"),
-        (lambda p: (p.unlink(), os.mkfifo(p)), "not a regular file"),
-        (lambda p: (p.unlink(), p.mkdir()), "cannot be opened"),
+        (replaced_by_a_fifo, "not a regular file"),
+        (replaced_by_a_folder, "cannot be opened"),
     ],
 )
-def test_a_damaged_recording_is_reported_and_stays(tmp_path: Path, probe: StatProbe, spoil, said: str) -> None:
+def test_a_damaged_recording_is_reported_and_stays(tmp_path: Path, probe: StatProbe, spoil, message: str) -> None:
     recording = abandoned(tmp_path, 2)
     good = abandoned(tmp_path, 3, NAME.replace("10-00-00", "11-00-00"))
     spoil(recording)
     first, second = recover_all(tmp_path, [probe])
     assert isinstance(first, CollectError)
     assert str(first).startswith(f"{recording}: ")
-    assert said in str(first)
+    assert message in str(first)
     assert isinstance(second, Recovered)
     assert (second.recording, second.samples) == (good, 3)
     assert recording in tmp_path.iterdir()
@@ -267,7 +277,7 @@ def test_what_a_probe_found_out_at_its_start_survives(tmp_path: Path) -> None:
     gpu = Column("GPU", " utilization.gpu", "0", "%"), Column("GPU", " power.draw", "0", "W")
     cycles = (Column("Perf", "Cycles", "", "count"), Column("Perf", "Instructions", "", "count"))
     busy = (Column("Turbostat", "Busy%", "-", "%"),)
-    streams = []
+    streams: list[tuple[Sequence[Probe], bytes]] = [(disks, text), (links, lines)]
     for make, columns, printed in (
         (nvidia_smi_probe, gpu, b"0, 50, 120.5\n"),
         (PerfProbe, cycles, b"0.1;100;;cycles;;;\n0.1;250;;instructions;;;\n"),
@@ -276,9 +286,9 @@ def test_what_a_probe_found_out_at_its_start_survives(tmp_path: Path) -> None:
         started = make()
         started._columns, started._interval_s, started._parse = columns, 0.1, started._parser(columns)
         streams.append(([started, make()], printed))
-    for (started, fresh), reading in [(disks, text), (links, lines), *streams]:
-        fresh.restore(json.loads(json.dumps(started.state())))
-        ours, theirs = fresh.reader(reading), started.reader(reading)
+    for (original, fresh), reading in streams:
+        fresh.restore(json.loads(json.dumps(original.state())))
+        ours, theirs = fresh.reader(reading), original.reader(reading)
         assert theirs.columns
         assert ours.columns == theirs.columns
         row = theirs.row(reading, 0.2)
@@ -300,9 +310,9 @@ def test_a_recorder_that_ends_well_leaves_only_the_run_file(tmp_path: Path) -> N
 def test_a_command_that_cannot_be_started_gives_the_status_of_a_shell(tmp_path: Path, program: str, code: int) -> None:
     result = CliRunner().invoke(build_app(), ["collect", "--out", str(tmp_path / "runs"), "--", program])
     assert result.exit_code == code
-    said = [line for line in result.output.splitlines() if "probe skipped" not in line]
-    assert len(said) == 1
-    assert said[0].startswith(f"infrascope: command '{program}' cannot be started (")
+    message = [line for line in result.output.splitlines() if "probe skipped" not in line]
+    assert len(message) == 1
+    assert message[0].startswith(f"infrascope: command '{program}' cannot be started (")
     assert names(tmp_path / "runs") == []
 
 

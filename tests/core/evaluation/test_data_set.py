@@ -1,4 +1,4 @@
-"""Data sets as data: suite files, settings, and what is said when nothing can be judged."""
+"""Data sets as data: suite files, settings, and the errors when nothing can be judged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ data_sets:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("data_sets: [{name: a, root: r, paths: [x], colour: red}]", "colour: Extra inputs are not permitted"),
         (
@@ -47,10 +47,10 @@ data_sets:
         ("data_sets: [", "no readable list of data sets"),
     ],
 )
-def test_a_bad_suite_file_is_told_in_one_sentence(tmp_path, text, said):
+def test_a_bad_suite_file_is_refused_in_one_sentence(tmp_path, text, message):
     with pytest.raises(SettingsError, match=r"suite\.yaml") as error:
         load_data_sets(suite(tmp_path, text), {})
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_settings_of_a_set_change_what_they_name_and_nothing_else():
@@ -62,13 +62,13 @@ def test_settings_of_a_set_change_what_they_name_and_nothing_else():
         settings_of(data_set.model_copy(update={"settings": {"features": {"samplse": 5}}}), Settings())
 
 
-def test_a_set_that_cannot_be_judged_is_told_of(tmp_path):
+def test_a_set_that_cannot_be_judged_is_reported(tmp_path):
     (tmp_path / "train_MLPforTask_Digits_2026-11-01T10-00-00_h1.txt").write_text("")
     with pytest.raises(InfraScopeError, match=r"a: no run can be judged; .* has no labels; expected train_MLP"):
         evaluate([DataSet(name="a", paths=(tmp_path,))], tmp_path / "data", Settings())
 
 
-def test_a_folder_that_does_not_exist_is_told_of(tmp_path):
+def test_a_folder_that_does_not_exist_is_reported(tmp_path):
     with pytest.raises(InfraScopeError, match="nowhere: no such file or folder"):
         divide(DataSet(name="a", paths=(tmp_path / "nowhere",)), tmp_path / "links")
 

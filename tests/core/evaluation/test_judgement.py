@@ -134,7 +134,7 @@ def test_the_worst_of_several_episodes_is_the_one_that_is_held_to_the_label(fold
     assert event["blamed_rightly"] is False
 
 
-def test_a_fault_that_no_episode_meets_is_missed_and_says_nothing_of_blame(folder):
+def test_a_fault_that_no_episode_meets_is_missed_and_has_no_attribution_figures(folder):
     key = folder.add(2, [LEAK])
     folder.episodes(key, (40, 45, 9.0, "CPU", [METRICS[0]]))
     event = folder.compared().events.row(0, named=True)
@@ -177,7 +177,7 @@ def test_separation_is_per_fault_against_healthy_windows(folder):
     assert separation["method"].unique(maintain_order=True).to_list() == list(METHODS)
 
 
-def test_windows_that_nobody_scored_have_no_figure(folder):
+def test_windows_without_a_score_have_no_figure(folder):
     folder.add(2, [LEAK])
     separation = folder.compared().separation.filter(pl.col("method") == "mahalanobis")
     assert separation["roc_auc"].to_list() == [None, None]
@@ -216,9 +216,9 @@ def test_labels_that_cannot_be_true_leave_the_run_out(folder):
     key = folder.add(2, [(12, 29, "leak", "Memory", ["nosuch"])])
     judged = folder.compared()
     assert judged.runs.is_empty()
-    ((path, said),) = judged.problems
+    ((path, message),) = judged.problems
     assert path.name == f"{key}.txt"
-    assert said == "the culprit 'nosuch' is no metric of the run (1 of its culprits are unknown)"
+    assert message == "the culprit 'nosuch' is no metric of the run (1 of its culprits are unknown)"
 
 
 def test_the_folder_is_filled_with_the_references_first(tmp_path, monkeypatch):
@@ -254,17 +254,17 @@ def test_runs_without_a_healthy_one_cannot_be_judged(tmp_path):
         judge("hand", split, tmp_path / "new", SETTINGS)
 
 
-def test_rejected_runs_are_told_of_references_included(folder):
+def test_rejected_runs_are_reported_references_included(folder):
     key = folder.add(2, [LEAK])
     for rejected in (key, "train_MLPforTask_Digits_2026-11-01T10-01-00_h1"):
         row = folder.lake.read(RUN_FILES, rejected).with_columns(status=pl.lit("rejected"), reason=pl.lit("empty"))
         folder.lake.write(row, RUN_FILES, rejected)
     judged = folder.compared()
     assert judged.runs.is_empty()
-    assert [said for _, said in judged.problems] == ["is rejected: empty", "is rejected: empty"]
+    assert [message for _, message in judged.problems] == ["is rejected: empty", "is rejected: empty"]
 
 
-def test_a_data_set_that_cannot_be_judged_is_told_of_beside_one_that_can(tmp_path, monkeypatch):
+def test_a_data_set_that_cannot_be_judged_is_reported_beside_one_that_can(tmp_path, monkeypatch):
     """The whole way, with products that were prepared instead of made."""
     prepared = Folder(tmp_path)
     prepared.add(1, [])

@@ -27,7 +27,7 @@ from infrascope_core.evaluation.metrics import (
 
 def segments_of(values: list[float], series: list[int]) -> list[tuple[int, int]]:
     """First and last index of each stretch of values above 0."""
-    found = []
+    found: list[tuple[int, int]] = []
     for i, value in enumerate(values):
         if value <= 0:
             continue
@@ -167,7 +167,7 @@ def test_the_bootstrap_resamples_runs():
     assert bootstrap_ratio([1, 0, 1, 1], [1] * 4, 200, 7) == bootstrap_ratio([1, 0, 1, 1], [1] * 4, 200, 7)
 
 
-def test_the_bootstrap_covers_as_often_as_it_says():
+def test_the_bootstrap_interval_has_its_nominal_coverage():
     rng = np.random.default_rng(0)
     samples = rng.normal(5.0, 1.0, (200, 40))
     inside = [low <= 5.0 <= high for _, low, high in (bootstrap_ratio(s, np.ones(40), 500, 1) for s in samples)]

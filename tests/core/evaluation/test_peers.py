@@ -50,7 +50,7 @@ def test_what_does_not_move_or_is_mostly_missing_is_left_out():
         assert scores[name] == pytest.approx(plain[name])
 
 
-def test_a_missing_value_is_no_deviation_and_a_missing_window_has_no_score():
+def test_a_missing_value_is_not_a_deviation_and_a_missing_window_has_no_score():
     judged = np.full((2, 8), np.nan)
     judged[0, 0] = 0.0
     scores = Peers(noise(80, 8, 0), SETTINGS).score(judged)
@@ -58,7 +58,7 @@ def test_a_missing_value_is_no_deviation_and_a_missing_window_has_no_score():
         assert np.isnan(scores[name]).tolist() == [False, True], name
 
 
-def test_a_reference_that_tells_nothing_gives_no_scores():
+def test_an_uninformative_reference_gives_no_scores():
     for reference in (np.ones((30, 4)), np.full((30, 4), np.nan), np.zeros((0, 4))):
         assert np.isnan(Peers(reference, SETTINGS).score(noise(3, 4, 0))["max_abs_z"]).all()
 

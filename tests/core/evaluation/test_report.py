@@ -16,8 +16,8 @@ def table(schema: pl.Schema, *rows: dict) -> pl.DataFrame:
     return pl.DataFrame([dict.fromkeys(schema.names()) | row for row in rows], schema=schema)
 
 
-def event(run: str, fault: str, part: str = "", **said) -> dict:
-    return {"data_set": "a", "part": part, "run_key": run, "fault": fault} | said
+def event(run: str, fault: str, part: str = "", **fields) -> dict:
+    return {"data_set": "a", "part": part, "run_key": run, "fault": fault} | fields
 
 
 def area(run: str, fault: str, method: str, roc_auc: float | None) -> dict:
@@ -47,7 +47,7 @@ def test_recall_counts_events_not_runs():
     assert value(pooled, "event_recall", "a", fault="leak", of="count") == 4
 
 
-def test_each_fault_and_part_has_figures_of_its_own():
+def test_each_fault_and_part_has_its_own_figures():
     events = [
         event("r1", "leak", "low", detected=False),
         event("r2", "leak", "high", detected=True),

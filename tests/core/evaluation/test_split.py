@@ -30,7 +30,7 @@ def test_the_earlier_half_of_the_healthy_runs_is_the_reference(tmp_path):
     assert split.notes == ()
 
 
-def test_each_workload_and_phase_has_references_of_its_own(tmp_path):
+def test_each_workload_and_phase_has_its_own_references(tmp_path):
     mlp, sgd = put(tmp_path, 1), put(tmp_path, 2, model="SGD")
     judged = [put(tmp_path, 3, True), put(tmp_path, 4, True, model="SGD"), put(tmp_path, 5, True, phase="infer")]
     split = split_healthy(find_labelled([tmp_path])[0])
@@ -92,21 +92,21 @@ def drop_labels(folder: Path, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (drop_labels, "has no labels; expected {key}.faults.csv beside it, with a header alone if the run is healthy"),
         (spoil_labels, "expected the header start,end,fault,subsystem,metrics, found what,ever"),
     ],
 )
-def test_runs_without_usable_labels_are_told_and_left_out(tmp_path, spoil, said):
+def test_runs_without_usable_labels_are_reported_and_left_out(tmp_path, spoil, message):
     key, good = put(tmp_path, 1), put(tmp_path, 2)
     spoil(tmp_path, key)
     runs, problems = find_labelled([tmp_path])
     assert [run.key for run in runs] == [good]
-    assert [sentence for _, sentence in problems] == [said.format(key=key)]
+    assert [sentence for _, sentence in problems] == [message.format(key=key)]
 
 
-def test_two_files_of_one_name_are_told(tmp_path):
+def test_two_files_of_one_name_are_reported(tmp_path):
     put(tmp_path / "a", 1)
     put(tmp_path / "b", 1)
     runs, problems = find_labelled([tmp_path])

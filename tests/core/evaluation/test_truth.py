@@ -53,7 +53,7 @@ def test_a_run_without_faults_is_healthy_throughout():
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([(10, 20, "leak", ["a"]), (30, 40, "leak", [])], None),
         ([(10, 20, "leak", ["a"]), (15, 40, "hog", ["b"])], None),  # two faults at once are injected on purpose
@@ -78,10 +78,10 @@ def test_a_run_without_faults_is_healthy_throughout():
         ),
     ],
 )
-def test_labels_that_cannot_be_true_are_told_in_one_sentence(rows, said):
-    assert label_faults(faults(*rows), SPAN, ["a", "b"]) == said
+def test_labels_that_cannot_be_true_are_refused_in_one_sentence(rows, message):
+    assert label_faults(faults(*rows), SPAN, ["a", "b"]) == message
 
 
 def test_an_interval_that_begins_within_an_earlier_longer_one_overlaps():
-    said = label_faults(faults((0, 50, "leak", []), (5, 6, "leak", []), (40, 45, "leak", [])), SPAN, [])
-    assert said == "leak from 2026-11-01 10:00:05 overlaps an earlier leak; intervals of one fault must be apart"
+    message = label_faults(faults((0, 50, "leak", []), (5, 6, "leak", []), (40, 45, "leak", [])), SPAN, [])
+    assert message == "leak from 2026-11-01 10:00:05 overlaps an earlier leak; intervals of one fault must be apart"

@@ -56,7 +56,7 @@ def test_one_of_nine_hosts_with_more_memory():
 
 
 def test_what_does_not_move_is_compared_too_and_no_score_is_infinite():
-    """Huge pages: 0 on eight hosts and 512 on one; the same on all hosts is no deviation."""
+    """Huge pages: 0 on eight hosts and 512 on one; the same on all hosts is not a deviation."""
     values = np.zeros((9, 20, 2))
     values[4, :, 0] = 512
     values[..., 1] = 7
@@ -73,7 +73,7 @@ def test_a_short_burst_is_not_persistent():
     assert found.persistence[4, 0] < 0.9
 
 
-def test_the_work_all_hosts_share_is_no_wavering():
+def test_work_that_all_hosts_share_is_not_a_fluctuation():
     """A common rise from 100 to 130 does not hide a host that is 40 above the others all the time."""
     assert compare(memory_of(4, noise=0.0), SETTINGS).robust_z[3, 0] > 8
 
@@ -87,7 +87,7 @@ def test_hosts_that_were_never_watched_at_the_same_time():
     assert found.windows[:, 0].tolist() == [10, 10, 10]
 
 
-def test_a_metric_of_one_host_alone_is_compared_with_nobody():
+def test_a_metric_of_one_host_alone_is_not_compared():
     values = np.full((2, 12, 1), np.nan)
     values[0] = 1
     found = compare(values, SETTINGS)

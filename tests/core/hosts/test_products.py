@@ -104,7 +104,12 @@ def test_only_jobs_that_changed_are_read_again(job, tmp_path, monkeypatch):
     assert are_hosts_compared(job)
     read = []
     compare_job = products._compare_job
-    monkeypatch.setattr(products, "_compare_job", lambda p, j: read.append(j["job"][0]) or compare_job(p, j))
+
+    def spy(folder, job):
+        read.append(job["job"][0])
+        return compare_job(folder, job)
+
+    monkeypatch.setattr(products, "_compare_job", spy)
     for host in ("h4", "h1", "h2"):
         write_host(tmp_path / "runs", host, hour=12, memory=500.0 if host == "h4" else 100.0)
     folder = ingested(tmp_path)

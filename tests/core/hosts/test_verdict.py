@@ -71,7 +71,7 @@ def test_of_two_hosts_alone_either_may_be_the_odd_one():
     assert "either may be the odd one" in table["claim"][0]
 
 
-def test_of_two_hosts_the_other_jobs_tell_the_odd_one():
+def test_of_two_hosts_the_other_jobs_identify_the_deviating_one():
     pair = ("a", {"h1": 100.0, "h2": 200.0})
     odd_elsewhere = ("b", {"h2": 200.0, "h3": 100.0, "h4": 100.0})
     like_others_elsewhere = ("c", {"h1": 100.0, "h3": 100.0, "h4": 100.0})
@@ -80,7 +80,7 @@ def test_of_two_hosts_the_other_jobs_tell_the_odd_one():
     assert reported(judged(pair, like_others_elsewhere)) == {("a", "h2", False)}  # by elimination
 
 
-def test_a_pair_that_meets_again_tells_nothing_new():
+def test_a_pair_that_meets_again_adds_no_evidence():
     again = judged(*((name, {"h1": 100.0, "h2": 200.0}) for name in "abc"))
     assert again.filter("ambiguous").height == 6
 

@@ -165,7 +165,7 @@ def chosen(*rules: dict, limit: int = 10, **kwargs) -> list[str]:
     "fault",
     [{"q_value": 0.05}, {"lift": 1.0}, {"consequent": ["B_LOW", "C_LOW"]}, {"cross_subsystem": False}],
 )
-def test_rules_that_tell_a_person_nothing_are_left_out(fault):
+def test_uninformative_rules_are_left_out(fault):
     assert chosen(rule("A_LOW", "B_LOW", **fault)) == []
     assert chosen(rule("A_LOW", "B_LOW")) == ["A_LOW > B_LOW"]
 
@@ -174,7 +174,7 @@ def test_rules_within_a_subsystem_on_request():
     assert chosen(rule("A_LOW", "B_LOW", cross_subsystem=False), cross_subsystem=False) == ["A_LOW > B_LOW"]
 
 
-def test_an_antecedent_whose_part_says_as_much_is_redundant():
+def test_an_antecedent_is_redundant_if_a_part_of_it_predicts_as_much():
     assert chosen(
         rule("A_LOW C_LOW", "B_LOW", confidence=0.8, leverage=0.2), rule("A_LOW", "B_LOW", confidence=0.8)
     ) == ["A_LOW > B_LOW"]

@@ -76,7 +76,8 @@ def judge(tmp_path):
             return files, rows, read
 
         def __call__(self, *runs: dict, recipe=DEFAULT, settings: Settings | None = None) -> pl.DataFrame:
-            found = catalogue.metric_catalog(*self.fleet(*runs), recipe, settings or Settings())
+            files, rows, read = self.fleet(*runs)
+            found = catalogue.metric_catalog(files, rows, read, recipe, settings or Settings())
             assert found.schema == METRIC_CATALOG.schema
             return found
 
@@ -159,7 +160,7 @@ def test_window_features_follow_and_metric_groups_do_not(judge):
     assert plan.as_text() != everything.as_text()
 
 
-def test_a_counter_that_is_near_constant_as_it_stands_is_watched_in_its_rate(judge):
+def test_a_counter_whose_raw_values_are_near_constant_is_watched_by_its_rate(judge):
     high = {"Interrupts:total[count]": 1e9 + TICKS[0].cumsum()}
     table = judge(run(0, **high), settings=Settings())
     assert rows(table, "status", "treatment", "metric_class") == {
@@ -168,7 +169,7 @@ def test_a_counter_that_is_near_constant_as_it_stands_is_watched_in_its_rate(jud
     assert feature_plan(table, "cpu", "metric", True).of_host(list(high), "h") == {"Interrupts:total[count]": "dynamic"}
 
 
-def test_only_metrics_of_one_subsystem_stand_for_each_other_unless_told_otherwise(judge):
+def test_by_default_only_metrics_of_one_subsystem_represent_each_other(judge):
     runs = [run(i, **{"CPU:a[%]": BUSY[i], "Memory:b[kB]": 2 * BUSY[i], "Memory:c[kB]": -BUSY[i]}) for i in range(2)]
     assert rows(judge(*runs), "represented_by") == {
         "CPU:a[%]": (None,),

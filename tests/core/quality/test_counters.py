@@ -1,4 +1,4 @@
-"""Which metrics are cumulative counters: told by how they move over all runs, not by their names."""
+"""Which metrics are cumulative counters: recognised by how they move over all runs, not by their names."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def treatment(tmp_path):
             quality_metrics(frame).write_parquet(files[-1])
             rows.append((f"r{i}", "cpu", started, len(values), 1.0))
         schema = {
-            "run_key": pl.String,
-            "platform": pl.String,
+            "run_key": pl.String(),
+            "platform": pl.String(),
             "started_at": pl.Datetime("us"),
-            "samples": pl.Int64,
-            "interval_s": pl.Float64,
+            "samples": pl.Int64(),
+            "interval_s": pl.Float64(),
         }
         table = pl.DataFrame(rows, schema=schema, orient="row")
         catalog = metric_status(files, table, recipe, ReanalysisSettings(**settings), level_units())

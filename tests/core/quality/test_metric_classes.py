@@ -102,7 +102,7 @@ def test_periodicity_is_not_smoothness():
         "walk": RNG.normal(size=400).cumsum(),
         "noise": NOISE,
         "constant": np.zeros(400),
-        "slow": np.sin(2 * np.pi * t / 200),  # seen twice: nobody knows
+        "slow": np.sin(2 * np.pi * t / 200),  # seen twice: undecided
     }
     x = np.column_stack(list(signals.values()))
     found = dict(zip(signals, periodic(x - x.mean(axis=0)), strict=True))

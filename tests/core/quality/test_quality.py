@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -21,11 +22,17 @@ from infrascope_core.run_files.columns import column_name
 START = datetime(2025, 5, 7)
 INF = float("inf")
 EXACT, DEFAULT = load_recipe("infrascope"), load_recipe("default")
-Values = list[float | None]
+Values = Sequence[float | None]
 
 
 def telemetry(run: str = "run", host: str = "h", times: list[float] | None = None, **metrics: Values) -> pl.DataFrame:
-    """Samples of one host, 0.1 s apart unless `times` (seconds) says otherwise."""
+    return samples_of(metrics, run, host, times)
+
+
+def samples_of(
+    metrics: Mapping[str, Values], run: str = "run", host: str = "h", times: list[float] | None = None
+) -> pl.DataFrame:
+    """Samples of one host, 0.1 s apart unless `times` gives their seconds."""
     samples = len(next(iter(metrics.values())))
     times = [0.1 * i for i in range(samples)] if times is None else times
     return pl.DataFrame(
@@ -70,9 +77,9 @@ def of_pandas(values: Values) -> dict:
     }
 
 
-def assert_same(found: dict, expected: dict, **tolerance: float) -> None:
+def assert_same(found: dict, expected: dict, relative: float, absolute: float | None = None) -> None:
     for name, value in expected.items():
-        assert found[name] == (None if value is None else pytest.approx(value, **tolerance)), name
+        assert found[name] == (None if value is None else pytest.approx(value, rel=relative, abs=absolute)), name
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,7 @@ def assert_same(found: dict, expected: dict, **tolerance: float) -> None:
 def test_facts_are_those_of_pandas(values, verdict):
     found = facts(telemetry(a=values))
     expected = of_pandas(values)
-    assert_same(found, expected, rel=1e-9)
+    assert_same(found, expected, 1e-9)
     assert found["verdict"] == verdict
 
 
@@ -123,18 +130,16 @@ VALUE = st.one_of(
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(VALUE, min_size=n, max_size=n), min_size=1, max_size=5)))
 def test_any_columns_side_by_side_have_their_own_facts(columns):
-    table = quality_metrics(telemetry(**{f"m{i}": values for i, values in enumerate(columns)}))
+    table = quality_metrics(samples_of({f"m{i}": values for i, values in enumerate(columns)}))
     for row, values in zip(table.iter_rows(named=True), columns, strict=False):
         expected = of_pandas(values)
         # pandas and polars round a mean near zero differently, and the ratio to it with it
         expected["cv"] = row["cv"] if abs(expected["mean"] or 0) < 1e-3 else expected["cv"]
-        assert_same(row, expected, rel=1e-6, abs=1e-6)
+        assert_same(row, expected, 1e-6, 1e-6)
 
 
 def test_unit_and_subsystem_come_from_the_name():
-    table = quality_metrics(
-        telemetry(**{"Turbostat:Busy%.-[%]": [1.0, 2], "Storage:x[count]": [1.0, 2], "y": [1.0, 2]})
-    )
+    table = quality_metrics(samples_of({"Turbostat:Busy%.-[%]": [1.0, 2], "Storage:x[count]": [1.0, 2], "y": [1.0, 2]}))
     assert table.select("metric", "unit", "subsystem").rows() == [
         ("Turbostat:Busy%.-[%]", "%", "CPU"),
         ("Storage:x[count]", "count", "Storage"),
@@ -269,7 +274,7 @@ def test_a_metric_without_a_finite_value_in_any_run_is_always_missing(catalog):
         assert table["status"][1] != "always_missing"
 
 
-def test_platforms_are_judged_apart_and_runs_that_were_not_asked_for_not_at_all(catalog, tmp_path):
+def test_platforms_are_judged_separately_and_runs_that_were_not_requested_not_at_all(catalog, tmp_path):
     table = catalog(DEFAULT, telemetry("r1", a=[0, 0]), telemetry("gpu1", a=[1, 2]))
     assert table.select("platform", "metric", "status", "runs").rows() == [
         ("cpu", "a", "always_zero", 1),
@@ -282,8 +287,8 @@ def test_platforms_are_judged_apart_and_runs_that_were_not_asked_for_not_at_all(
 
 def test_by_column_the_host_is_part_of_the_name_and_by_metric_it_is_not(catalog):
     frames = [
-        telemetry("r1", "h1", **{"Perf:IPC[-]": [0, 0], "plain": [1, 2]}),
-        telemetry("r2", "h2", **{"Perf:IPC[-]": [1, 2], "plain": [0, 0]}),
+        samples_of({"Perf:IPC[-]": [0, 0], "plain": [1, 2]}, "r1", "h1"),
+        samples_of({"Perf:IPC[-]": [1, 2], "plain": [0, 0]}, "r2", "h2"),
     ]
     assert status(catalog(EXACT, *frames)) == {
         "Perf:IPC.h1[-]": "always_zero",
@@ -296,7 +301,7 @@ def test_by_column_the_host_is_part_of_the_name_and_by_metric_it_is_not(catalog)
 
 @pytest.mark.parametrize("name", ["a[%]", "a", "a[b][c]", "a[", "a]", "[x]", "a[]", "a.b\\1[%]", "a b[a/b]", "a[x] y"])
 def test_the_host_goes_where_the_column_grammar_puts_it(catalog, name):
-    table = catalog(EXACT, telemetry("r1", "node-1.x", **{name: [1, 2]}))
+    table = catalog(EXACT, samples_of({name: [1, 2]}, "r1", "node-1.x"))
     assert table["metric"].to_list() == [column_name(name, "node-1.x")]
 
 
@@ -307,14 +312,14 @@ def test_two_hosts_of_one_run_are_one_run(catalog):
 
 
 def test_constant_within_each_run_but_not_between_runs(catalog):
-    """What the exact recipe calls near constant, and the mended one must not."""
+    """What the exact recipe calls near constant, and the default one must not."""
     frames = [telemetry("r1", a=[50, 50]), telemetry("r2", a=[80, 80])]
     assert status(catalog(EXACT, *frames)) == {"a.h": "near_constant"}
     assert status(catalog(DEFAULT, *frames)) == {"a": "usable"}
 
 
 @pytest.mark.parametrize(
-    ("values", "exact", "mended"),
+    ("values", "exact", "default"),
     [
         ([-1, 1], "near_constant", "usable"),  # mean 0: mean_cv calls the ratio 0, pooled_cv has none
         ([-10, -20], "near_constant", "usable"),  # negative ratios are counted as 0
@@ -323,17 +328,17 @@ def test_constant_within_each_run_but_not_between_runs(catalog):
         ([100, 110], "usable", "usable"),
     ],
 )
-def test_constancy_of_the_two_recipes(catalog, values, exact, mended):
+def test_constancy_of_the_two_recipes(catalog, values, exact, default):
     frame = telemetry("r1", a=values)
     assert status(catalog(EXACT, frame)) == {"a.h": exact}
-    assert status(catalog(DEFAULT, frame)) == {"a": mended}
+    assert status(catalog(DEFAULT, frame)) == {"a": default}
 
 
 def test_pooled_cv_is_that_of_all_samples_together(catalog):
     """It is put together from the runs' means and deviations; here it lies on either side of a limit."""
     parts: list[Values] = [[1, 2, 4, None, 3], [10.5, INF, 11, 12], [-3, None, None, 8], [None, None, None, 7.0]]
     frames = [telemetry(f"r{i}", a=values) for i, values in enumerate(parts)]
-    pooled = pd.Series(np.concatenate(parts).astype(float)).replace([np.inf, -np.inf], np.nan)
+    pooled = pd.Series([value for values in parts for value in values], dtype=float).replace([np.inf, -np.inf], np.nan)
     cv = pooled.std(ddof=1) / abs(pooled.mean())
     for limit, expected in ((cv * (1 + 1e-9), "near_constant"), (cv * (1 - 1e-9), "usable")):
         recipe = DEFAULT.model_copy(update={"near_constant": limit})

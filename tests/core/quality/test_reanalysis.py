@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -26,10 +27,17 @@ from infrascope_core.run_files.columns import SUBSYSTEMS, subsystem
 
 START = datetime(2025, 5, 7)
 INF = float("inf")
-Values = list[float | None]
+Values = Sequence[float | None]
 
 
 def telemetry(host: str = "h", step: float = 1.0, times: list[float] | None = None, **metrics: Values) -> pl.DataFrame:
+    return samples_of(metrics, host, step, times)
+
+
+def samples_of(
+    metrics: Mapping[str, Values], host: str = "h", step: float = 1.0, times: list[float] | None = None
+) -> pl.DataFrame:
+    """Samples of one host, `step` seconds apart unless `times` gives their seconds."""
     samples = len(next(iter(metrics.values())))
     times = [step * i for i in range(samples)] if times is None else times
     return pl.DataFrame(
@@ -43,7 +51,7 @@ def telemetry(host: str = "h", step: float = 1.0, times: list[float] | None = No
     )
 
 
-def rate_of(values: Values, times: list[float] | None = None, step: float = 1.0) -> Values:
+def rate_of(values: Values, times: list[float] | None = None, step: float = 1.0) -> list[object]:
     frame = telemetry(step=step, times=times, a=values)
     found = reanalyse(frame, Plan(frozenset({"a"})))["a"].to_list()
     return [None if value is None else pytest.approx(value) for value in found]
@@ -85,7 +93,7 @@ def test_rates_are_per_second_whatever_the_sampling():
 def test_rates_of_a_rising_counter_add_up_to_its_growth(steps, start):
     counter = start + np.cumsum([step for step, _ in steps]).astype(float)
     seen = np.where([known for _, known in steps], counter, np.nan)[:, None]
-    seconds = np.arange(len(steps)) * 0.5
+    seconds = np.arange(len(steps), dtype=float) * 0.5
     found = rates(seen, seconds)[:, 0]
     known = np.flatnonzero(np.isfinite(seen[:, 0]))
     elapsed = np.diff(seconds[known])
@@ -95,7 +103,7 @@ def test_rates_of_a_rising_counter_add_up_to_its_growth(steps, start):
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
 def test_no_rate_is_negative(values):
-    found = rates(np.array(values)[:, None], np.arange(len(values)) * 1.0)
+    found = rates(np.array(values)[:, None], np.arange(len(values), dtype=float))
     assert not (found < 0).any()
 
 
@@ -124,8 +132,8 @@ def derived(frame: pl.DataFrame, *counters: str) -> dict[str, Values]:
 
 def test_the_ratios_of_the_hardware_counters():
     found = derived(
-        telemetry(
-            **{
+        samples_of(
+            {
                 "Perf:Instructions[count]": [300.0, None, 5],
                 "Perf:Cycles[count]": [200.0, 100, 0],
                 "Perf:Branch_Misses[count]": [1.0, 2, 3],
@@ -146,10 +154,10 @@ def test_the_ratios_of_the_hardware_counters():
 
 def test_what_the_file_has_itself_is_not_derived():
     parts = {"Perf:Instructions[count]": [1.0], "Perf:Cycles[count]": [1.0]}
-    assert list(derived(telemetry(**parts))) == ["Derived:IPC[-]"]
-    assert derived(telemetry(**parts, **{"Perf:IPC[-]": [1.0]})) == {}
-    assert derived(telemetry(**parts, **{"Derived:IPC[-]": [7.0]})) == {"Derived:IPC[-]": [7]}
-    assert derived(telemetry(**{"Perf:Instructions[count]": [1.0]})) == {}
+    assert list(derived(samples_of(parts))) == ["Derived:IPC[-]"]
+    assert derived(samples_of(parts | {"Perf:IPC[-]": [1.0]})) == {}
+    assert derived(samples_of(parts | {"Derived:IPC[-]": [7.0]})) == {"Derived:IPC[-]": [7]}
+    assert derived(samples_of({"Perf:Instructions[count]": [1.0]})) == {}
 
 
 def test_cpu_utilization_from_cumulative_times_whole_and_per_core():
@@ -165,7 +173,7 @@ def test_cpu_utilization_from_cumulative_times_whole_and_per_core():
         "Procstat:softirqd.3[count]": [7.0, 7],
     }
     # that one of them was found to be a counter says that all of them are: `softirqd` never moved
-    found = derived(telemetry(**times), "Procstat:idle[count]", "Procstat:idle.3[count]")
+    found = derived(samples_of(times), "Procstat:idle[count]", "Procstat:idle.3[count]")
     assert found == {
         "Derived:CPUUtilization[%]": [None, pytest.approx(40)],
         "Derived:CPUUtilization.3[%]": [None, pytest.approx(25)],
@@ -174,21 +182,20 @@ def test_cpu_utilization_from_cumulative_times_whole_and_per_core():
     }
 
 
-def test_times_that_are_differences_already_and_shares_that_are_no_times():
+def test_times_that_are_differences_already_and_shares_that_are_not_times():
     differences = {"CPU_diff:user[ms]": [20.0, 10], "CPU_diff:system[ms]": [0.0, 10], "CPU_diff:idle[ms]": [80.0, 60]}
-    assert derived(telemetry(**differences))["Derived:CPUUtilization[%]"] == [20, 25]
-    assert derived(telemetry(**{"CPU:user[%]": [20.0], "CPU:system[%]": [0.0], "CPU:idle[%]": [80.0]})) == {}
+    assert derived(samples_of(differences))["Derived:CPUUtilization[%]"] == [20, 25]
+    assert derived(samples_of({"CPU:user[%]": [20.0], "CPU:system[%]": [0.0], "CPU:idle[%]": [80.0]})) == {}
 
 
 def test_memory_utilization_is_a_level():
-    frame = telemetry(**{"Meminfo:MemTotal[kB]": [200.0, 200], "Meminfo:MemAvailable[kB]": [150.0, None]})
+    frame = samples_of({"Meminfo:MemTotal[kB]": [200.0, 200], "Meminfo:MemAvailable[kB]": [150.0, None]})
     assert derived(frame) == {"Derived:MemoryUtilization[%]": [25, None]}
 
 
 def test_throughput_per_interface_and_over_all_but_the_loopback():
-    frame = telemetry(
-        step=0.5,
-        **{
+    frame = samples_of(
+        {
             "NetworkInterStat_diff:rx_bytes.eth0[Bytes]": [1.0, 10],
             "NetworkInterStat_diff:tx_bytes.eth0[Bytes]": [1.0, 20],
             "NetworkInterStat_diff:rx_bytes.ib0[Bytes]": [1.0, 100],
@@ -196,6 +203,7 @@ def test_throughput_per_interface_and_over_all_but_the_loopback():
             "NetworkInterStat_diff:rx_bytes.lo[Bytes]": [1.0, 7],
             "NetworkInterStat_diff:tx_bytes.lo[Bytes]": [1.0, 7],
         },
+        step=0.5,
     )
     assert derived(frame) == {
         "Derived:NetworkThroughput.eth0[Bytes/s]": [None, 60],  # the time before the first sample is not known
@@ -207,17 +215,17 @@ def test_throughput_per_interface_and_over_all_but_the_loopback():
 
 def test_disk_throughput_from_differences_and_from_counters():
     read, written = [100.0, 102, 110], [50.0, 50, 60]
-    diff = telemetry(**{"Storage_diff:sectors_read[count]": read, "Storage_diff:sectors_written[count]": written})
+    diff = samples_of({"Storage_diff:sectors_read[count]": read, "Storage_diff:sectors_written[count]": written})
     assert derived(diff)["Derived:DiskThroughput[Bytes/s]"] == [None, 512 * 152, 512 * 170]
     names = ["Storage:sectors_read.sda[count]", "Storage:sectors_written.sda[count]"]
-    raw = telemetry(step=0.5, **dict(zip(names, (read, written), strict=True)))
+    raw = samples_of(dict(zip(names, (read, written), strict=True)), step=0.5)
     assert derived(raw, *names)["Derived:DiskThroughput.sda[Bytes/s]"] == [None, 512 * 4, 512 * 36]
-    assert derived(raw) == {}  # neither differences nor counters: nobody knows what they are
+    assert derived(raw) == {}  # neither differences nor counters: what they are is unknown
 
 
 def test_reading_only_what_is_wanted_gives_the_same():
-    frame = telemetry(
-        **{
+    frame = samples_of(
+        {
             "Meminfo:MemTotal[kB]": [200.0, 200],
             "Meminfo:MemAvailable[kB]": [150.0, 100],
             "Meminfo:Dirty[kB]": [1.0, 2],

@@ -28,8 +28,8 @@ RNG = np.random.default_rng(0)
 def matrix(names: str, **pairs: float) -> Correlations:
     """Metrics named by single letters, uncorrelated but for the pairs."""
     r = np.eye(len(names))
-    for (a, b), value in pairs.items():
-        i, j = names.index(a), names.index(b)
+    for pair, value in pairs.items():
+        i, j = (names.index(name) for name in pair)
         r[i, j] = r[j, i] = value
     return Correlations(tuple(names), r)
 
@@ -133,7 +133,7 @@ def test_a_representative_itself_correlates_with_what_it_stands_for():
 @given(st.integers(1, 12), st.floats(0.05, 0.99), st.randoms())
 def test_laws_of_representatives(size, threshold, random):
     rng = np.random.default_rng(random.getrandbits(32))
-    r = np.corrcoef(rng.normal(size=(size, 6)) + rng.normal(size=6)) if size > 1 else np.eye(1)
+    r = np.atleast_2d(np.corrcoef(rng.normal(size=(size, 6)) + rng.normal(size=6)))
     standing = representatives(r, rng.permutation(size), threshold)
     kept = standing == np.arange(size)
     assert kept[standing].all()
@@ -172,14 +172,14 @@ def test_the_curve_of_three_metrics():
     assert found["threshold"].to_list() == [0.1, 0.5, 0.9]
     assert found["metrics"].to_list() == [3, 3, 3]
     assert found["selected_ratio"].to_list() == pytest.approx([2 / 3, 2 / 3, 1])
-    # b is seen through a; a and c have no other kept metric that tells of them
+    # b is seen through a; a and c have no other kept metric that represents them
     assert found["mean_max_r"].to_list() == pytest.approx([0.8 / 3, 0.8 / 3, 1.6 / 3])
     assert found["multi_r2"].to_list() == pytest.approx([0.64 / 3, 0.64 / 3, 1.28 / 3])
 
 
 def test_the_proxy_is_the_r2_of_a_regression():
     x = RNG.normal(size=(500, 6)) @ RNG.normal(size=(6, 6))
-    correlations = Correlations(tuple("abcdef"), np.corrcoef(x.T))
+    correlations = Correlations(tuple("abcdef"), np.atleast_2d(np.corrcoef(x.T)))
     settings = PruningCurveSettings(thresholds=2, lowest=0.3, highest=0.99, shrinkage=1e-9)
     standing = representatives(correlations.r, ranking(correlations), 0.3)
     kept = np.flatnonzero(standing == np.arange(6))
@@ -204,7 +204,7 @@ def test_the_curves_rise_with_the_threshold():
     assert found.select(pl.col("selected_ratio", "mean_max_r", "multi_r2").is_between(0, 1).all()).row(0) == (True,) * 3
 
 
-def test_a_mean_matrix_that_is_no_correlation_matrix_gives_no_absurd_figure():
+def test_a_mean_matrix_that_is_not_a_correlation_matrix_gives_figures_in_range():
     impossible = matrix("abc", ab=0.9, bc=0.9, ac=-0.9)
     found = pruning_curve(impossible, PruningCurveSettings(thresholds=3, lowest=0.5, highest=0.95))
     assert found["multi_r2"].is_between(0, 1).all()

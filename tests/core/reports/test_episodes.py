@@ -214,11 +214,11 @@ def test_subsystems_of_one_window_come_together():
 def test_what_came_together_is_named_together_and_then_what_followed():
     first = [reason(0, 1, "CPU", 0.4), reason(0, 2, "GPU", 0.3), reason(0, 3, "Memory", 0.3)]
     later = [reason(3, 1, "Storage", 0.5), reason(3, 2, "CPU", 0.4)]
-    said = only([score(0), score(3)], first + later, carrying_share=0.15)["headline"].split(";")[0]
-    assert said == "CPU, GPU and Memory together, then Storage 3 s later"
+    headline = only([score(0), score(3)], first + later, carrying_share=0.15)["headline"].split(";")[0]
+    assert headline == "CPU, GPU and Memory together, then Storage 3 s later"
 
 
-def test_an_episode_without_reasons_says_so():
+def test_the_headline_of_an_episode_without_reasons():
     episode = only([score(0), score(1)])
     assert (episode["subsystem"], episode["subsystems"], episode["claims"]) == (None, [], [])
     assert episode["headline"] == "2 anomalous windows without a reason."
@@ -248,7 +248,7 @@ def test_a_metric_makes_one_claim_that_of_its_strongest_feature():
     assert only([score(0), score(1)], reasons)["claims"] == ["variance"]
 
 
-def test_each_carrying_subsystem_has_its_say_before_the_others():
+def test_each_carrying_subsystem_has_a_claim_before_the_others():
     reasons = [
         reason(0, 1, "CPU", 0.3, 0.3, metric="CPU:a", claim="a"),
         reason(0, 2, "CPU", 0.3, 0.2, metric="CPU:b", claim="b"),
@@ -318,7 +318,7 @@ def test_a_rule_must_fail_in_more_than_half_of_the_baskets(broken, expected):
     assert len(found) == expected
 
 
-def test_a_rule_that_this_run_breaks_all_the_time_is_no_news():
+def test_a_rule_that_this_run_breaks_all_the_time_is_not_reported():
     baskets = [basket(w, i) for w in range(20) for i in ("util_HIGH", "power_LOW")]
     assert only([score(10)], baskets=baskets, rules=[rule("util_HIGH", "power_HIGH")])["broken_rules"] == []
 
@@ -328,7 +328,7 @@ def test_a_rule_not_seen_outside_the_episode_rests_on_the_fleets_confidence():
     assert len(only([score(10)], baskets=baskets, rules=[rule("util_HIGH", "power_HIGH")])["broken_rules"]) == 1
 
 
-def test_weak_rules_are_not_asked_and_the_strongest_speaks_for_what_fails():
+def test_weak_rules_are_not_used_and_the_strongest_broken_rule_is_reported():
     baskets = [basket(w, i) for w in (10, 11, 12) for i in ("util_HIGH", "load_LOW", "power_LOW", "temp_LOW")]
     rules = [
         rule("util_HIGH", "power_HIGH", confidence=0.95, lift=2),

@@ -7,6 +7,7 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -106,7 +107,7 @@ def report(compared: ComparedWith | None = OWN, run=None, **tables) -> RunReport
     )
 
 
-DISTURBED = {
+DISTURBED: dict[str, Any] = {
     "scores": scores(anomalous=(5, 6), flagged=(12,)),
     "reasons": frame(ANOMALY_REASONS, reason(5), reason(6), reason(6, 2, metric="IRQ", feature="mean")),
     "episodes": frame(ANOMALY_EPISODES, episode()),
@@ -127,7 +128,7 @@ def test_a_run_with_an_episode_is_anomalous():
     ]
 
 
-def test_the_strongest_episode_speaks_for_the_run():
+def test_the_strongest_episode_comes_first_and_gives_the_subsystem():
     later = episode(
         1,
         start_ts=second(15),
@@ -206,7 +207,7 @@ def test_scores_without_a_judgement_are_not_normal_either():
         ),
     ],
 )
-def test_what_limits_a_verdict_is_said_in_one_sentence(tables, sentence):
+def test_each_limit_of_a_verdict_is_one_sentence(tables, sentence):
     found = report(**tables)
     assert found.limits == [sentence]
     assert sentence.split(":")[0].replace("%", "") in as_markdown(found).replace("\\", "").replace("%", "")
@@ -225,7 +226,7 @@ def test_what_limits_a_verdict_is_said_in_one_sentence(tables, sentence):
         ),
     ],
 )
-def test_a_run_without_windows_says_why(tables, why):
+def test_a_run_without_windows_is_not_judged_and_the_reason_is_given(tables, why):
     found = report(scores=ANOMALY_SCORES.empty(), **tables)
     assert (found.verdict, found.why, found.windows) == ("not_judged", why, 0)
 
@@ -241,7 +242,7 @@ def test_long_lists_are_cut_and_counted():
     assert sentence == "Infinite values in 8 metrics count as missing: m0, m1, m2, m3, m4 and 3 more."
 
 
-def test_subsystems_that_nothing_tells_of_are_named():
+def test_subsystems_without_metrics_are_named():
     unused = quality(*METRICS, "NetworkProtocolCounts:TCP[count]")
     gpu_less = features(metrics=[m for m in METRICS if not m.startswith("GPU")])
     assert [(n.subsystem, n.reason) for n in report(quality=unused, features=gpu_less).not_watched] == [
@@ -410,7 +411,7 @@ def test_a_hostile_run_changes_nothing_in_the_layout(text):
 # -- plain text
 
 
-def test_plain_text_says_all_that_markdown_says_without_markup():
+def test_plain_text_has_all_that_markdown_has_without_markup():
     later = episode(1, start_ts=second(15), claims=["IRQ is high."], metrics=["IRQ"], total_surprisal=3.0)
     found = report(**DISTURBED | {"episodes": frame(ANOMALY_EPISODES, episode(), later)})
     text = as_text(found)

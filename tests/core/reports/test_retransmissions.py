@@ -33,32 +33,32 @@ def verdict(*evidence: tuple[int, str, str, float]) -> str | None:
 
 
 def test_a_tenth_of_a_per_cent_loss_makes_the_link_jitter_at_unchanged_throughput():
-    said = verdict(
+    cause = verdict(
         (64, RETRANS, "sum_values", 0.4),
         (64, UTILIZATION, "standard_deviation", 0.3),
         (65, UTILIZATION, "mean_abs_change", 0.2),
         (65, BYTES, "mean", 0.1),
     )
-    assert said == FAULT_INDUCED
+    assert cause == FAULT_INDUCED
 
 
 def test_two_tenths_make_connections_come_and_go():
-    said = verdict(
+    cause = verdict(
         (64, RETRANS, "sum_values", 0.5),
         (64, BYTES, "mean", 0.3),
         (64, CONNECTIONS, "variance", 0.2),
     )
-    assert said == FAULT_INDUCED
+    assert cause == FAULT_INDUCED
 
 
 def test_one_per_cent_moves_interrupts_and_the_frequency():
-    said = verdict(
+    cause = verdict(
         (64, RETRANS, "sum_values", 0.5),
         (65, IRQ, "variance", 0.2),
         (65, FREQUENCY, "autocorrelation__lag_1", 0.2),
         (64, BYTES, "mean", 0.1),
     )
-    assert said == FAULT_INDUCED
+    assert cause == FAULT_INDUCED
 
 
 def test_a_gpu_that_waits_for_its_data_is_a_side_effect():
@@ -66,7 +66,7 @@ def test_a_gpu_that_waits_for_its_data_is_a_side_effect():
 
 
 def test_a_burst_of_the_workload_moves_bytes_packets_and_utilization_in_step():
-    said = verdict(
+    cause = verdict(
         (10, RETRANS, "sum_values", 0.3),
         (10, BYTES, "mean", 0.2),
         (10, BYTES, "variance", 0.1),
@@ -74,20 +74,20 @@ def test_a_burst_of_the_workload_moves_bytes_packets_and_utilization_in_step():
         (10, UTILIZATION, "maximum", 0.1),
         (10, UTILIZATION, "standard_deviation", 0.1),
     )
-    assert said == WORKLOAD_INTRINSIC
+    assert cause == WORKLOAD_INTRINSIC
 
 
-def test_sparse_spikes_alone_are_the_workloads_own():
+def test_sparse_spikes_alone_are_intrinsic_to_the_workload():
     assert verdict((3, RETRANS, "sum_values", 0.2)) == WORKLOAD_INTRINSIC
 
 
-def test_storage_and_memory_are_no_side_effects():
-    said = verdict(
+def test_storage_and_memory_are_not_side_effects():
+    cause = verdict(
         (3, RETRANS, "sum_values", 0.2),
         (3, "Storage_diff:sectors_read[count]", "mean", 0.5),
         (3, "Memory:Dirty[kB]", "mean", 0.3),
     )
-    assert said == WORKLOAD_INTRINSIC
+    assert cause == WORKLOAD_INTRINSIC
 
 
 def test_what_moves_at_another_time_does_not_count():
@@ -96,9 +96,9 @@ def test_what_moves_at_another_time_does_not_count():
     assert verdict(*irq, (2, IRQ, "variance", 0.4)) == WORKLOAD_INTRINSIC
 
 
-@pytest.mark.parametrize(("irq", "said"), [(0.09, WORKLOAD_INTRINSIC), (0.1, FAULT_INDUCED)])
-def test_side_effects_need_a_tenth_of_the_evidence(irq, said):
-    assert verdict((0, RETRANS, "sum_values", 0.9 - irq), (0, BYTES, "mean", 0.1), (0, IRQ, "mean", irq)) == said
+@pytest.mark.parametrize(("irq", "cause"), [(0.09, WORKLOAD_INTRINSIC), (0.1, FAULT_INDUCED)])
+def test_side_effects_need_a_tenth_of_the_evidence(irq, cause):
+    assert verdict((0, RETRANS, "sum_values", 0.9 - irq), (0, BYTES, "mean", 0.1), (0, IRQ, "mean", irq)) == cause
 
 
 @pytest.mark.parametrize(("share", "judged"), [(0.04, False), (0.05, True)])

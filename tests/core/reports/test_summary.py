@@ -216,7 +216,7 @@ def test_files_are_rejected_for_one_reason_whatever_line_or_name_it_concerns():
 
 
 @given(st.lists(st.text(), max_size=8))
-def test_every_rejected_file_is_counted_and_a_reason_of_its_own_is_whole(reasons):
+def test_every_rejected_file_is_counted_and_a_unique_reason_is_shown_in_full(reasons):
     found = by_reason(rejected(*reasons))
     assert found["files"].sum() == len(reasons)
     assert set(found.filter(files=1)["reason"]) <= set(reasons)

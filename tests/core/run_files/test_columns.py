@@ -48,7 +48,7 @@ def test_splits_host_and_metric(column, metric, of, where):
         ("Turbostat:Busy%.-[%]", "Turbostat:Busy%.#[%]"),  # the sum over all cores
         ("CPU:CPU3Utilization[%]", "CPU:CPU#Utilization[%]"),
         ("NetworkInterStat_diff:rx_bytes.ib0[Bytes]", "NetworkInterStat_diff:rx_bytes.ib#[Bytes]"),
-        ("Perf:Mem-loads[count]", "Perf:Mem-loads[count]"),  # a hyphen in a name is no instance
+        ("Perf:Mem-loads[count]", "Perf:Mem-loads[count]"),  # a hyphen in a name is not an instance
         ("Perf:IPC[-]", "Perf:IPC[-]"),  # nor is a unit
     ],
 )
@@ -63,7 +63,7 @@ def test_two_hosts_in_one_file():
     assert [c.metric for c in parsed[:791]] == [c.metric for c in parsed[791:]]
 
 
-def test_a_file_whose_name_tells_another_host():
+def test_a_file_whose_name_has_another_host():
     assert {c.host for c in parse_columns(FILE, gpu_columns("htc-g004"), "renamed")} == {"htc-g004"}
 
 

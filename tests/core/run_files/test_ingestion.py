@@ -223,7 +223,7 @@ def test_the_file_that_came_first_keeps_the_key_though_only_another_is_listed(tm
     assert rejected(lake) == {}
 
 
-def test_the_same_bytes_under_two_folders_are_no_conflict(tmp_path, lake):
+def test_the_same_bytes_under_two_folders_are_not_a_conflict(tmp_path, lake):
     first, second = write(tmp_path / "a"), write(tmp_path / "b")
     take(lake, first, second)
     assert source(lake) == ("accepted", str(first))
@@ -432,7 +432,7 @@ def test_two_dots_in_a_name_are_refused_like_any_unknown_name(tmp_path, name):
 
 @pytest.fixture
 def odd_folder(tmp_path) -> Path:
-    """A folder whose name is no UTF-8."""
+    """A folder whose name is not UTF-8."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     try:
         folder.mkdir()
@@ -441,14 +441,14 @@ def odd_folder(tmp_path) -> Path:
     return folder
 
 
-def test_a_file_whose_path_is_no_utf_8_is_taken_and_spelled_with_escapes(odd_folder, lake):
+def test_a_file_whose_path_is_not_utf_8_is_accepted_and_its_path_escaped(odd_folder, lake):
     path = write(odd_folder)
     assert source_fingerprint([path])
     assert take(lake, path).accepted
     assert source(lake) == ("accepted", str(odd_folder.parent) + "/\\xff/" + NAME)
 
 
-def test_a_bad_file_whose_path_is_no_utf_8_is_rejected_and_heals(odd_folder, lake):
+def test_a_bad_file_whose_path_is_not_utf_8_is_rejected_and_heals(odd_folder, lake):
     path = write(odd_folder, samples=0)
     take(lake, path)
     assert rejected(lake) == {str(odd_folder.parent) + "/\\xff/" + NAME: "holds a header but no samples"}
@@ -457,7 +457,7 @@ def test_a_bad_file_whose_path_is_no_utf_8_is_rejected_and_heals(odd_folder, lak
     assert rejected(lake) == {}
 
 
-def test_a_rejection_whose_path_is_no_utf_8_stays_while_the_file_is_present(odd_folder, lake):
+def test_a_rejection_whose_path_is_not_utf_8_stays_while_the_file_is_present(odd_folder, lake):
     """The table cannot spell the path, so it cannot tell by itself whether the file is there."""
     path = odd_folder / "notes.txt"
     path.touch()

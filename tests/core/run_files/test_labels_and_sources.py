@@ -30,7 +30,7 @@ def test_labels(tmp_path):
     assert labels_path(Path("x/run.txt.gz")) == Path("x/run.faults.csv")
 
 
-def test_a_header_alone_says_healthy(tmp_path):
+def test_a_header_alone_means_healthy(tmp_path):
     path = tmp_path / "run.faults.csv"
     path.write_text(HEADER)
     assert read_labels(path, "run").height == 0

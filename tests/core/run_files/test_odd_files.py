@@ -45,15 +45,18 @@ def a_socket(path: Path) -> None:
         short.rename(path)
 
 
+def a_link_to_a_fifo(path: Path) -> None:
+    pipe = path.parent / "pipe"
+    os.mkfifo(pipe)
+    path.symlink_to(pipe)
+
+
 ODD: dict[str, tuple[Callable[[Path], object], str]] = {
     "FIFO": (os.mkfifo, "not a regular file"),
     "socket": (a_socket, "not a regular file"),
     "folder": (Path.mkdir, "not a regular file"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
-    "link to a FIFO": (
-        lambda path: (os.mkfifo(path.parent / "pipe"), path.symlink_to(path.parent / "pipe")),
-        "not a regular file",
-    ),
+    "link to a FIFO": (a_link_to_a_fifo, "not a regular file"),
     "link into nowhere": (lambda path: path.symlink_to("nowhere"), "cannot be read (No such file or directory)"),
     "link to itself": (lambda path: path.symlink_to(path.name), "cannot be read (Too many levels of symbolic links)"),
 }
@@ -168,7 +171,7 @@ def test_upper_case_endings_are_taken_and_double_ones_rejected(tmp_path):
     }
 
 
-def test_upper_and_lower_case_endings_claim_one_key(tmp_path):
+def test_upper_and_lower_case_endings_have_one_key(tmp_path):
     lower = write_run(tmp_path / "runs" / "a", 1)
     upper = write_run(tmp_path / "runs" / "b", 1, samples=200)
     upper = upper.rename(upper.with_suffix(".TXT"))

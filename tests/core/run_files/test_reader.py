@@ -153,7 +153,7 @@ def test_a_gzip_bomb_stops_at_the_limit(tmp_path, content):
         read_run_file(path, ReaderSettings(max_bytes=1_000_000))
 
 
-def test_a_first_line_without_end_is_no_table(tmp_path):
+def test_a_first_line_without_end_is_not_a_table(tmp_path):
     path = tmp_path / f"{NAME}.gz"
     path.write_bytes(gzip.compress(b"0" * 5_000_000))
     with pytest.raises(RunFileError, match="not a table: its first line is longer than 4,194,304 bytes"):
@@ -175,7 +175,7 @@ def test_a_long_cell_is_cut_in_the_message(tmp_path):
     assert len(caught.value.fault) < 200
 
 
-def test_one_sample_and_repeated_times_are_no_errors(tmp_path):
+def test_one_sample_and_repeated_times_are_not_errors(tmp_path):
     assert read_run_file(put(tmp_path, HEADER, ROWS[0])).interval_s is None
     assert read_run_file(put(tmp_path, HEADER, ROWS[0], ROWS[0])).samples == 2
 

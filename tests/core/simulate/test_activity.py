@@ -11,7 +11,7 @@ from infrascope_core.simulate.disturbance import disturb
 from infrascope_core.simulate.plan import Draws, Fault
 from infrascope_core.simulate.workloads import profile
 
-TIMES = np.arange(3000) * 0.1
+TIMES = np.arange(3000, dtype=float) * 0.1
 ASKED = profile("gpu", "BERTLARGE", "TextClassification", "default", "train")
 
 
@@ -27,7 +27,7 @@ def test_phases_follow_each_other_and_fill_the_time():
     np.testing.assert_allclose(sum(act.phases.values()), 1, atol=1e-9)
     first = {phase: int(np.argmax(act.phases[phase] > 0.5)) for phase in PHASES}
     order = ["startup", "loading", "warmup", "step", "evaluation", "checkpoint", "ending"]
-    assert sorted(first, key=first.get) == order
+    assert sorted(first, key=first.__getitem__) == order
 
 
 def test_a_sample_across_a_boundary_belongs_to_both_phases():

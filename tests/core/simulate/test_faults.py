@@ -20,7 +20,7 @@ BEFORE, AFTER = slice(300, 515), slice(950, 1040)
 
 @lru_cache
 def readings(platform, fault=None, intensity=0.5, model="DEEPSEEK", phase="train"):
-    faults = ()
+    faults: tuple[Fault, ...] = ()
     if fault:
         span = (0.0, None) if FAULTS[fault].whole_run else (START_S, END_S)
         faults = (Fault(fault, intensity, *span),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_a_fault_is_name_intensity_interval_and_host(text, fault):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("memory leak", "expected NAME[:INTENSITY][@START-END][#HOST]"),
         ("memory_leak@10", "expected NAME"),
@@ -35,18 +36,19 @@ def test_a_fault_is_name_intensity_interval_and_host(text, fault):
         ("memory_leak@1-2#first", "the host 'first' is no number from 0"),
     ],
 )
-def test_a_fault_in_other_words_is_refused(text, said):
+def test_malformed_fault_text_is_refused(text, message):
     with pytest.raises(SimulationError) as error:
         parse_fault(text)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def faulty(*faults, **job):
-    return Job(**{"platform": "gpu", "minutes": 2, "faults": faults} | job)
+    chosen: dict[str, Any] = {"platform": "gpu", "minutes": 2, "faults": faults} | job
+    return Job(**chosen)
 
 
 @pytest.mark.parametrize(
-    ("fault", "job", "said"),
+    ("fault", "job", "message"),
     [
         (Fault("gremlins"), {}, "unknown fault 'gremlins'; known are numa_misplacement, single_queue_pair,"),
         (Fault("gpu_straggler"), {"platform": "cpu"}, "gpu_straggler strikes GPU hosts only, and the platform is cpu"),
@@ -61,10 +63,10 @@ def faulty(*faults, **job):
         (Fault("huge_pages_1g", 0.5, 10, 20), {}, "for the whole run; leave out its interval"),
     ],
 )
-def test_an_impossible_fault_is_refused_in_one_sentence(fault, job, said):
+def test_an_impossible_fault_is_refused_in_one_sentence(fault, job, message):
     with pytest.raises(SimulationError) as error:
         faulty(fault, **job)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -76,7 +78,7 @@ def test_a_fault_cannot_overlap_itself_on_a_host_but_others_and_other_hosts():
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "message"),
     [
         ({"platform": "tpu"}, "neither gpu nor cpu"),
         ({"phase": "dream"}, "neither train nor infer"),
@@ -90,10 +92,10 @@ def test_a_fault_cannot_overlap_itself_on_a_host_but_others_and_other_hosts():
         ({"task": "lower"}, "makes no file name"),
     ],
 )
-def test_an_impossible_job_is_refused(job, said):
+def test_an_impossible_job_is_refused(job, message):
     with pytest.raises(SimulationError) as error:
         Job(**{"platform": "gpu"} | job)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_files_bear_the_names_of_the_data_set():

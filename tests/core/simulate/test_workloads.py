@@ -46,7 +46,7 @@ def test_runs_of_one_workload_are_not_copies():
     assert means[0] != pytest.approx(means[1], rel=1e-4)
 
 
-def test_an_unknown_workload_has_a_profile_of_its_own_from_its_name_alone():
+def test_an_unknown_workload_gets_its_own_profile_from_its_name_alone():
     asked = profile("gpu", "Unheard", "TextClassification", "default", "train")
     assert asked == profile("gpu", "Unheard", "TextClassification", "default", "train")
     other = profile("gpu", "Unread", "TextClassification", "default", "train")
@@ -93,7 +93,8 @@ def test_couplings_hold_in_a_healthy_run():
     gpu = run("gpu", "DEEPSEEK", 1, minutes=4.0)
     saving = gpu["Memory:Dirty[kB]"] > 2e5
     assert saving.any()
-    assert np.median(gpu["GPU: utilization.gpu.0[%]"][saving]) < 100 or saving.sum() < 400
+    load = gpu["GPU: utilization.gpu.0[%]"]
+    assert load[saving].mean() < 0.8 * load[~saving].mean()  # the GPU waits for the checkpoint
     power, heat = gpu["GPU: power.draw.0[W]"], gpu["GPU: temperature.gpu.0[C]"]
     first_load, first_heat = np.argmax(power > 150), np.argmax(heat > 60)
     assert 30 < first_heat - first_load  # heat lags power by seconds

@@ -45,16 +45,16 @@ def test_hosts_of_a_job_have_a_file_each_and_labels_where_the_fault_is(tmp_path)
 def test_labels_give_times_of_the_file_and_columns_of_the_file(tmp_path):
     faults = (Fault("packet_loss", 0.5, 4, 9), Fault("huge_pages_1g", 0.5), Fault("memory_leak", 0.5, 2, 6))
     (path,) = write_job(Job("gpu", minutes=0.25, faults=faults), tmp_path)
-    run, told = read_run_file(path), read_labels(labels_path(path), "x")
+    run, labels = read_run_file(path), read_labels(labels_path(path), "x")
     ts = run.telemetry["ts"]
-    assert told["fault"].to_list() == ["huge_pages_1g", "memory_leak", "packet_loss"]
-    assert told["subsystem"].to_list() == [FAULTS[name].subsystem["gpu"] for name in told["fault"]]
-    assert told["start"][0] == ts[0]
-    assert told["end"][0] == ts[-1]
-    assert set(told["start"]) | set(told["end"]) <= set(ts)
-    assert (told["start"][2] - ts[0]).total_seconds() == pytest.approx(4, abs=0.1)
-    assert (told["end"][2] - ts[0]).total_seconds() == pytest.approx(9, abs=0.1)
-    assert set(told["metrics"].explode()) <= set(run.telemetry.columns)
+    assert labels["fault"].to_list() == ["huge_pages_1g", "memory_leak", "packet_loss"]
+    assert labels["subsystem"].to_list() == [FAULTS[name].subsystem["gpu"] for name in labels["fault"]]
+    assert labels["start"][0] == ts[0]
+    assert labels["end"][0] == ts[-1]
+    assert set(labels["start"]) | set(labels["end"]) <= set(ts)
+    assert (labels["start"][2] - ts[0]).total_seconds() == pytest.approx(4, abs=0.1)
+    assert (labels["end"][2] - ts[0]).total_seconds() == pytest.approx(9, abs=0.1)
+    assert set(labels["metrics"].explode()) <= set(run.telemetry.columns)
 
 
 def test_a_healthy_run_has_labels_without_rows(tmp_path):

@@ -9,7 +9,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from infrascope_core.store import footers
 from infrascope_core.store.lake import Lake
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -35,7 +34,7 @@ def opened(monkeypatch) -> list[str]:
         seen.append(Path(file.name).name)
         return read(file)
 
-    monkeypatch.setattr(footers.pl, "read_parquet_metadata", spy)
+    monkeypatch.setattr(pl, "read_parquet_metadata", spy)
     return seen
 
 
@@ -50,7 +49,7 @@ def test_another_process_opens_no_file(root, opened):
     assert opened == []
 
 
-def test_without_an_index_the_files_are_asked_once(root, opened):
+def test_without_an_index_the_files_are_read_once(root, opened):
     (root / ".fingerprints.json").unlink()
     lake = Lake(root)
     assert facts(lake) == facts(lake) == ("first", "pooled", lake.version("pool"))
@@ -93,7 +92,7 @@ def test_a_stale_entry_is_not_trusted(root):
         assert Lake(root).made_from("telemetry", "r") == "first"
 
 
-def test_a_file_that_another_process_replaced_is_asked_again(root):
+def test_a_file_that_another_process_replaced_is_read_again(root):
     mine, other = Lake(root), Lake(root)
     assert facts(mine)[0] == "first"
     other.write(FRAME, "telemetry", "r", "other")
@@ -119,13 +118,13 @@ def test_a_file_that_is_replaced_right_after_it_was_written_is_not_taken_for_one
     assert mine.made_from("telemetry", "r") == "other"
 
 
-def test_a_file_that_was_touched_is_asked_again(root, opened):
+def test_a_file_that_was_touched_is_read_again(root, opened):
     os.utime(root / "pool.parquet", ns=(1, 1))
     assert facts(Lake(root))[:2] == ("first", "pooled")
     assert opened == ["pool.parquet"]
 
 
-def test_an_index_that_knows_all_is_not_written_again(root):
+def test_a_complete_index_is_not_written_again(root):
     before = (root / ".fingerprints.json").stat()
     lake = Lake(root)
     facts(lake)

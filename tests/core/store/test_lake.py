@@ -24,7 +24,7 @@ WIDE = pl.DataFrame({"run_key": ["r", "r"], "a[%]": [1.5, None]})
 
 
 def catalog(**columns) -> pl.DataFrame:
-    """One usable metric; what is not said of it is null."""
+    """One usable metric; what is not given is null."""
     row = {"platform": "gpu", "metric": "a[%]", "unit": "%", "subsystem": "GPU", "runs": 1, "status": "usable"}
     return pl.DataFrame([dict.fromkeys(METRIC_CATALOG.schema.names()) | row | columns])
 
@@ -94,7 +94,7 @@ def test_a_selection_of_columns_holds_for_a_table_that_was_never_written(lake):
     assert lake.read(METRIC_CATALOG, columns=["metric", "status"]).columns == ["metric", "status"]
 
 
-def test_a_product_knows_what_it_was_made_from(lake):
+def test_a_product_records_what_it_was_made_from(lake):
     assert lake.made_from(TELEMETRY, "r") is None
     lake.write(WIDE, TELEMETRY, "r", "first")
     assert lake.made_from(TELEMETRY, "r") == "first"
@@ -132,7 +132,7 @@ def test_a_failed_write_leaves_the_old_product_and_nothing_else(lake, monkeypatc
     assert lake.made_from(TELEMETRY, "r") == "old"
 
 
-def test_leftovers_of_a_killed_write_are_no_products(lake):
+def test_leftovers_of_a_killed_write_are_not_products(lake):
     path = lake.write(WIDE, TELEMETRY, "r")
     killed = subprocess.run(
         [sys.executable, "-c", _KILLED_WHILE_WRITING, str(lake.root)], cwd=ROOT, capture_output=True, check=False
@@ -166,7 +166,7 @@ def test_keys_and_files_are_sorted(lake):
     assert [file.stem for file in lake.files(TELEMETRY, ["b", "a.1", "b", "c"])] == ["a.1", "b"]
 
 
-def test_dropping_twice_is_no_error(lake):
+def test_dropping_twice_is_not_an_error(lake):
     lake.write(WIDE, TELEMETRY, "r")
     lake.drop(TELEMETRY, "r")
     lake.drop(TELEMETRY, "r")
@@ -202,7 +202,7 @@ def test_fingerprints_are_equal_if_and_only_if_the_parts_are(left, right):
 
 
 @pytest.mark.parametrize(("left", "right"), [(["a\0b"], ["a", "b"]), ([], [""]), (['a", "b'], ["a", "b"])])
-def test_fingerprints_tell_parts_that_hold_the_separator(left, right):
+def test_fingerprints_differ_for_parts_that_hold_the_separator(left, right):
     assert fingerprint(*left) != fingerprint(*right)
 
 

@@ -109,8 +109,10 @@ def test_parameters_are_values_and_never_text():
         },
         schema_overrides={"min": pl.Float64, "max": pl.Float64},
     )  # fmt: skip
-    runs = {"run_key": ["r"], "platform": ["cpu"], "started_at": [None], "ended_at": [None]}
-    runs = pl.DataFrame(runs, schema_overrides=dict.fromkeys(("started_at", "ended_at"), pl.Datetime("us")))
+    runs = pl.DataFrame(
+        {"run_key": ["r"], "platform": ["cpu"], "started_at": [None], "ended_at": [None]},
+        schema_overrides=dict.fromkeys(("started_at", "ended_at"), pl.Datetime("us")),
+    )
     values = ReanalysisSettings().model_dump() | {"names": "metric", "constancy": hostile, "near_constant": 0.1}
     table = run_sql(QUALITY, "catalog", {"quality": quality, "runs": runs}, levels=[hostile], **values)
     assert table.select("metric", "status").rows() == [(hostile, "always_missing")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import polars as pl
@@ -35,7 +36,12 @@ def recipe(*groups: MetricGroup, names: str = "metric") -> Recipe:
     )
 
 
-def telemetry(host: str = "h", **metrics: list[float | None]) -> pl.DataFrame:
+def telemetry(host: str = "h", **metrics: Sequence[float | None]) -> pl.DataFrame:
+    return samples_of(metrics, host)
+
+
+def samples_of(metrics: Mapping[str, Sequence[float | None]], host: str = "h") -> pl.DataFrame:
+    """Samples of one host, 0.1 s apart."""
     samples = len(next(iter(metrics.values())))
     return pl.DataFrame(
         {
@@ -56,7 +62,7 @@ def chosen(frame: pl.DataFrame, of: Recipe, excluded: frozenset[str] = NONE) -> 
 
 
 def test_the_table_of_a_tiny_run():
-    frame = telemetry(**{"CPU:busy[%]": [1.0, None], "GPU:load[%]": [3.0, 4.0]})
+    frame = samples_of({"CPU:busy[%]": [1.0, None], "GPU:load[%]": [3.0, 4.0]})
     table = curated_metrics(frame, recipe(group("busy", "busy"), group("load", "load")), NONE)
     later = START + timedelta(milliseconds=100)
     assert table.rows() == [
@@ -109,7 +115,7 @@ def test_a_column_may_serve_two_groups():
 
 
 def test_by_metric_the_host_is_not_seen_and_by_column_it_is():
-    frame = telemetry("node7", **{"util.0[%]": [1.0]})
+    frame = samples_of({"util.0[%]": [1.0]}, "node7")
     with_host = group("g", r"util\.0\.node7\[")
     assert chosen(frame, recipe(with_host, names="column")) == [("node7", "g", "util.0[%]")]
     assert chosen(frame, recipe(with_host, names="metric")) == []
@@ -118,7 +124,7 @@ def test_by_metric_the_host_is_not_seen_and_by_column_it_is():
 
 
 def test_by_column_a_metric_may_be_excluded_on_one_host_and_kept_on_another():
-    frame = pl.concat([telemetry("h1", **{"a[%]": [1.0, 2]}), telemetry("h2", **{"a[%]": [3.0, 4]})])
+    frame = pl.concat([samples_of({"a[%]": [1.0, 2]}, "h1"), samples_of({"a[%]": [3.0, 4]}, "h2")])
     by_column = recipe(group("g", "a"), names="column")
     assert chosen(frame, by_column) == [("h1", "g", "a[%]"), ("h2", "g", "a[%]")]
     assert chosen(frame, by_column, frozenset({"a.h1[%]"})) == [("h2", "g", "a[%]")]
@@ -167,6 +173,7 @@ def test_all_that_is_not_usable_on_the_platform_is_excluded():
 
 
 def test_redundant_and_static_metrics_stay_in_their_group():
+    rows: list[tuple[str, str, str, str | None]]
     rows = [("cpu", "busy1", "usable", "dynamic"), ("cpu", "busy2", "redundant", "dynamic")]
     rows += [("cpu", "busy3", "usable", "static"), ("cpu", "busy4", "always_zero", None)]
     frame = pl.DataFrame(rows, schema=["platform", "metric", "status", "metric_class"], orient="row")

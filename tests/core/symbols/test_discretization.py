@@ -124,7 +124,7 @@ def test_plain_terciles_ignore_the_mode():
 
 
 @pytest.mark.parametrize(("idle", "full"), [(45, 45), (50, 40)])
-def test_two_values_of_more_than_a_third_each_are_levels_of_their_own(idle, full):
+def test_two_values_of_more_than_a_third_each_have_their_own_levels(idle, full):
     """docs/design.md, Recipes: LOW if it is the smallest, HIGH if the largest; a GPU that waits or works."""
     values = [0.0] * idle + [30.0, 60.0] * 5 + [100.0] * full
     assert levels(values) == "L" * idle + "M" * 10 + "H" * full
@@ -148,7 +148,7 @@ def test_a_larger_value_never_has_a_lower_level(values, method):
 
 @settings(deadline=None)
 @given(VALUES)
-def test_the_mode_has_a_level_of_its_own(values):
+def test_the_mode_has_its_own_level(values):
     facts = pooled(values)
     low, high, method = cut(facts, "mode_aware")
     third = len(values) / 3
@@ -221,7 +221,7 @@ def test_quantiles_interpolate_as_pandas_does(fit):
         ([1.0, 2.0], False),
     ],
 )
-def test_levels_say_nothing_where_fewer_than_two_hold_a_hundredth(fit, values, degenerate):
+def test_levels_are_uninformative_where_fewer_than_two_hold_a_hundredth(fit, values, degenerate):
     assert fit({"r": values})["degenerate"].to_list() == [degenerate]
 
 
@@ -246,7 +246,7 @@ def test_nothing_to_fit(tmp_path):
     ("population", "low", "high", "facts"),
     [("windows", 2.66, 3.34, (2, 0.5, 0.0, 0.5, False)), ("samples", 23.1, 46.9, (3, 1.0, 0.0, 0.0, True))],
 )
-def test_the_recipe_says_which_values_are_the_population(tmp_path, population, low, high, facts):
+def test_the_recipe_decides_which_values_are_the_population(tmp_path, population, low, high, facts):
     """The shares are those of windows, whatever the population: baskets are made of windows."""
     windows([2, 4], "r").write_parquet(tmp_path / "windows.parquet")
     samples = [("r", "h", "load", "m", i, START, v) for i, v in enumerate([0.0, None, 35.0, 70.0])]

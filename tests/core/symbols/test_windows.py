@@ -110,6 +110,7 @@ def test_infinite_values_count_as_missing(reducer, endless):
 @pytest.mark.parametrize("first", REDUCERS)
 @pytest.mark.parametrize("second", REDUCERS)
 def test_every_pair_of_reducers_is_pandas(first, second):
+    metrics: dict[str, list[float | None]]
     metrics = {"a": [1, None, 4, 2, 2, 9], "b": [0.5, 0.25, -3, None, None, None], "c": [7, 7, 8, 1e9, 3, 3]}
     table = windows(curated(metrics, f"{first}_{second}"), 3, recipe((first, second)))
     frame = pd.DataFrame(metrics, dtype=float)

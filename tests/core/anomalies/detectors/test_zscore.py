@@ -12,4 +12,4 @@ def test_the_score_is_the_mean_deviation_of_known_features():
 
 
 def test_each_feature_has_its_share_of_the_mean():
-    np.testing.assert_allclose(ZScore().explain(Z), [[1 / 3, 1, 2 / 3, 0], [0, 0, 0, 0]])
+    np.testing.assert_allclose(ZScore().explain(Z), [[1 / 3, 1, 2 / 3, 0], [0.0, 0, 0, 0]])
