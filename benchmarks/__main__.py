@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import collector, detectors, features, pipeline, simulator
+from benchmarks import collector, detectors, features, fleet, pipeline, simulator
 
 
 def main() -> int:
@@ -18,6 +18,7 @@ def main() -> int:
     missed = 0
     for claim in (
         *pipeline.claims(console),
+        *fleet.claims(console),
         *features.claims(console),
         *detectors.claims(console),
         *simulator.claims(console),

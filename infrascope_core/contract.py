@@ -72,7 +72,7 @@ class Table:
 
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame with just the table's columns, in order and of their types; a wide table keeps its others."""
-        if self.wide:
+        if self.wide or frame.schema == self.schema:
             return frame
         return frame.select(self.schema.names()).cast(self.schema)
 

@@ -53,6 +53,7 @@ def aside(target: Path, *, sync: bool = False) -> Iterator[Path]:
         if sync:
             _sync(path)
         path.replace(target)
+        path = None
         if sync:
             _sync(target.parent)
     except OSError as error:

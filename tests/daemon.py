@@ -1,0 +1,141 @@
+"""A real `dagster dev` on 127.0.0.1, with the project's own instance settings, and what is asked of it over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server.
+
+    Attributes
+    ----------
+    place : Path
+        Holds `home`, `runs`, `data` and `dev.log`.
+    """
+
+    place: Path
+    port: int
+
+    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        """Answer of a GraphQL query."""
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/graphql", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            content: dict[str, Any] = json.load(answer)
+        assert "errors" not in content, content
+        found: dict[str, Any] = content["data"]
+        return found
+
+    def add_partitions(self, keys: Sequence[str]) -> None:
+        """Register run keys."""
+        for key in keys:
+            self.ask(_ADD, location="infrascope", key=key)
+
+    def backfill(self, assets: Sequence[str], keys: Sequence[str]) -> str:
+        """Launch a backfill as the UI does; returns its id."""
+        parameters = {"assetSelection": [{"path": [name]} for name in assets], "partitionNames": list(keys)}
+        return str(self.ask(_LAUNCH, parameters=parameters)["launchPartitionBackfill"]["backfillId"])
+
+    def status(self, backfill: str) -> tuple[str, int]:
+        """Status of a backfill, and how many runs it has started."""
+        found = self.ask(_STATUS, backfill=backfill)["partitionBackfillOrError"]
+        return str(found["status"]), len(found["runs"])
+
+
+_ADD = """mutation($location: String!, $key: String!) {
+  addDynamicPartition(
+    repositorySelector: {repositoryLocationName: $location, repositoryName: "__repository__"},
+    partitionsDefName: "run_files", partitionKey: $key) { __typename } }"""
+_LAUNCH = """mutation($parameters: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $parameters) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+_STATUS = """query($backfill: String!) {
+  partitionBackfillOrError(backfillId: $backfill) {
+    __typename ... on PartitionBackfill { status runs(limit: 1000) { id status } } } }"""
+
+
+@contextmanager
+def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: Path | None = None) -> Iterator[Server]:
+    """Run `dagster dev` while the context lasts.
+
+    Parameters
+    ----------
+    place : Path
+        An empty folder.
+    module : str
+        The code location.
+    runs : Path, optional
+        Where run files lie; by default `place/runs`.
+    """
+    home = place / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    (place / "runs").mkdir(exist_ok=True)
+    workspace = place / "workspace.yaml"
+    location = f"{{module_name: {module}, working_directory: {ROOT}, location_name: infrascope}}"
+    workspace.write_text(f"load_from:\n  - python_module: {location}\n")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+        "INFRASCOPE_DATA": str(place / "data"),
+        "INFRASCOPE_RUNS": str(runs or place / "runs"),
+    }
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    with (place / "dev.log").open("w") as log:
+        process = subprocess.Popen(
+            [dagster, "dev", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)],
+            cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            server = Server(place, port)
+            wait_for(lambda: _answers(server), 120)
+            yield server
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _answers(server: Server) -> bool:
+    try:
+        return bool(server.ask("{ workspaceOrError { __typename } }"))
+    except OSError:
+        return False
+
+
+def wait_for(what: Callable[[], object], seconds: float) -> None:
+    """Wait until something is true.
+
+    Raises
+    ------
+    AssertionError
+        It was not in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not come in time"
+        time.sleep(0.5)
