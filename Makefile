@@ -42,7 +42,7 @@ bench: $(READY)  ## ratios against peers, measured side by side in one run
 evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluation.md; REAL=DIR adds real data sets
 	$(BIN)/python -m benchmarks.evaluation $(if $(REAL),--real $(REAL))
 
-docs: $(READY)   ## write the generated pages of docs/ anew: settings, decisions, the reports' schema
+docs: $(READY)   ## write the generated pages of docs/: tables, architecture, settings, decisions, the reports' schema
 	@$(BIN)/python -m infrascope_core.documentation docs
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
@@ -56,4 +56,4 @@ hooks: $(READY)  ## run ruff and mypy before every commit (needs pre-commit on t
 	pre-commit install
 
 clean:           ## remove what the project made (not the run files)
-	rm -rf $(VENV) .dagster data/lake data/models data/reports data/warehouse.duckdb data/settings.json .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .dagster data/lake data/models data/reports data/warehouse.duckdb data/settings.json data/pictures data/.locks .pytest_cache .mypy_cache .ruff_cache

@@ -79,7 +79,8 @@ _ARCHITECTURE_HEAD = """\
 InfraScope is a graph of *products*: tables that are made together by one function. Each is declared once, in the
 `products.py` of its stage, beside the science that it calls. The order of work, what is current and what is stale, the
 Dagster assets with their dependencies, conditions and code versions, the warehouse, and this page are derived from the
-declarations ([design.md](design.md) says how; [adr/0022](adr/README.md) why).
+declarations ([design.md](design.md) says how; [adr/0022](adr/README.md) why). Where something new goes is in
+[CONTRIBUTING.md](../CONTRIBUTING.md).
 
 This page is generated from the declarations by `make docs`.
 
@@ -144,7 +145,7 @@ def architecture_page(graph: Graph) -> str:
         parts += [f"### {stage}\n", f"{_docstring(folder / '__init__.py')}\n", *_files(folder), ""]
     for title, folder in (("What all stages stand on", _CORE), ("store", _CORE / "store")):
         parts += [f"### {title}\n", *_files(folder), ""]
-    return "\n".join(parts) + "\n" + _WHERE_TO_ADD
+    return "\n".join(parts)
 
 
 def stages(graph: Graph) -> list[str]:
@@ -153,20 +154,6 @@ def stages(graph: Graph) -> list[str]:
 
 
 _CORE = Path(__file__).parent
-_WHERE_TO_ADD = """\
-## Where to add
-
-| what | where |
-|---|---|
-| a detector | a file in `anomalies/detectors/`, and a line in its `__init__.py` |
-| a source of run files | a file in `run_files/sources/` |
-| a table | a `Table` in the `tables.py`, and a `Product` in the `products.py` of its stage; nothing else |
-| a section of the report | a field in `reports/`, its words in `reports/report.md.jinja` |
-| a metric group | a recipe: copy `recipes/default.recipe.yaml` |
-| a derived metric | `quality/derived.yaml` |
-| a setting | a field in the `settings.py` of its stage |
-| a standing question | a function in `checks.py`, and a line in `infrascope_dagster/defs/checks.py` |
-"""
 
 
 def _drawing(graph: Graph) -> str:

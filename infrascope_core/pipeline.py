@@ -98,7 +98,7 @@ def refresh(
     recipe_of(folder)
     folder.check()
     # fits see all runs of the folder: of two that fill it, the second must not fit on half of what the first brings
-    with folder.lock("refresh", on_wait=lambda: on_progress("waiting: in use", 0, 1)):
+    with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         folder.remember_settings()
         work = _Work(folder, graph, on_progress, on_made)
         try:

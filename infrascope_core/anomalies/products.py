@@ -103,6 +103,11 @@ def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     return scores, reasons(baseline, residuals, scores, folder.settings.detectors)
 
 
+def _fitted_here(folder: DataFolder, key: str) -> str:
+    """How a baseline is fitted, where it is fitted for this run alone: on its own past."""
+    return CODE_VERSION if folder.settings.detectors.compare_with == "past" else ""
+
+
 PRODUCTS = (
     Product(
         _STAGE,
@@ -133,6 +138,7 @@ PRODUCTS = (
         Scope.PER_RUN,
         _judge,
         inputs=(WINDOW_FEATURES, Part(BASELINES, baseline_version)),
+        depends_on=_fitted_here,
         code_version="3",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),

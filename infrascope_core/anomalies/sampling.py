@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Ints
 
@@ -36,7 +37,8 @@ def sampled_features(files: Sequence[Path], settings: DetectorSettings) -> pl.Da
     chosen = sample_windows(pl.concat(index), settings)
     runs = set(chosen["run_key"].unique())
     some = (file for file, windows in zip(files, index, strict=True) if not runs.isdisjoint(windows["run_key"]))
-    return pl.concat(pl.read_parquet(file, glob=False).join(chosen, on=WINDOW_KEY, how="semi") for file in some)
+    features = (pl.read_parquet(file, glob=False).join(chosen, on=WINDOW_KEY, how="semi") for file in some)
+    return pl.concat([WINDOW_FEATURES.empty(), *features])
 
 
 def sample_windows(windows: pl.DataFrame, settings: DetectorSettings) -> pl.DataFrame:

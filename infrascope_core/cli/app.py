@@ -40,3 +40,8 @@ def build_app() -> typer.Typer:
     for command in (run, summary, report, simulate, collect, evaluate):
         app.command()(command)
     return app
+
+
+def main() -> None:
+    """Run the command line: the entry point of `infrascope`."""
+    build_app()()

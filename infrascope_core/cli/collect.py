@@ -31,7 +31,7 @@ def collect(
 
     Without such a command it exits 127, and 126 if it cannot be executed, as a shell does.
 
-    Of a recording that is cut off (kill -9, a power cut) the next `collect` into its folder makes a run file.
+    If a recording is cut off (kill -9, a power cut), the next `collect` into the same folder recovers it.
     """
     with one_sentence(debug):
         # for a fast `--help`

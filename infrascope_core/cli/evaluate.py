@@ -71,7 +71,7 @@ def _data_sets(folders: Sequence[Path], reference: Sequence[Path], phase: str | 
     from infrascope_core.evaluation.data_set import DataSet, Reference  # noqa: PLC0415
 
     if reference and phase:
-        raise InfraScopeError("--reference and --reference-phase exclude each other")
+        raise InfraScopeError("--reference and --reference-phase cannot be used together")
     names: dict[str, Path] = {}
     for folder in folders:
         name = _name(folder)

@@ -49,7 +49,7 @@ class EpisodeReport(_Part):
     peak_window: int
     windows: int
     total_surprisal: float | None = Field(description="sum over its anomalous windows: episodes rank by it")
-    surprisal: float | None = Field(description="-log10 of a normal window's probability; null beyond all numbers")
+    surprisal: float | None = Field(description="-log10 of a normal window's probability; null if not finite")
     severity: float | None
     detectors: list[str]
     subsystems: list[Share] = Field(description="subsystems that carry it, by falling share")

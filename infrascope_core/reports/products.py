@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
 
 from infrascope_core.anomalies.baseline import ANY, Identity
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, windows_of_past
+from infrascope_core.anomalies.run_features import window_length, window_stride
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
@@ -36,24 +36,10 @@ def _anomaly_episodes(folder: DataFolder, key: str) -> pl.DataFrame:
         folder.lake.read(ANOMALY_REASONS, key),
         folder.lake.read(BASKETS, key),
         rules_of(folder, key),
-        window_length=window_length_of(folder, key),
-        stride=stride_of(folder, key),
+        window_length=window_length(folder, key),
+        stride=window_stride(folder, key),
         settings=folder.settings.episodes,
     )
-
-
-def window_length_of(folder: DataFolder, key: str) -> timedelta:
-    """Length of a feature window of a run."""
-    return _lasts(folder, key, folder.settings.features.samples)
-
-
-def stride_of(folder: DataFolder, key: str) -> timedelta:
-    """Time from one feature window of a run to the next."""
-    return _lasts(folder, key, folder.settings.features.stride)
-
-
-def _lasts(folder: DataFolder, key: str, samples: int) -> timedelta:
-    return timedelta(seconds=samples * (run_file(folder, key)["interval_s"] or 0.0))
 
 
 def _anomaly_report(folder: DataFolder, key: str) -> pl.DataFrame:

@@ -113,7 +113,7 @@ def _template(layout: str, finalize: Callable[[object], str]) -> jinja2.Template
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        "number": lambda x: "beyond all numbers" if x is None else f"{x:.3g}",
+        "number": lambda x: "n/a" if x is None else f"{x:.3g}",
         "percent": "{:.0%}".format,
     }
     return environment.from_string((files(__package__) / layout).read_text(encoding="utf-8"))

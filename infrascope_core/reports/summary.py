@@ -11,11 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
+from infrascope_core.anomalies.run_features import window_stride
 from infrascope_core.patterns.rules import strongest
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
-from infrascope_core.reports.products import stride_of
 from infrascope_core.reports.tables import ANOMALY_EPISODES
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES
@@ -176,7 +176,7 @@ def worst_episodes(folder: DataFolder, keys: list[str], limit: int) -> pl.DataFr
     parts = []
     for key in keys:
         found = _worst_first(folder.lake.read(ANOMALY_EPISODES, key)).head(_EPISODES_PER_RUN)
-        parts.append(_with_faults(found, folder.lake.read(FAULTS, key), stride_of(folder, key)))
+        parts.append(_with_faults(found, folder.lake.read(FAULTS, key), window_stride(folder, key)))
     if not parts:
         return pl.DataFrame(schema={**ANOMALY_EPISODES.schema, "fault": pl.String})
     return _worst_first(pl.concat(parts)).head(limit)

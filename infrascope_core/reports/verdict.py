@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from infrascope_core.anomalies.detectors import DETECTORS
 from infrascope_core.anomalies.tables import ANOMALY_REASONS
 from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.reports.evidence import ComparedWith, Evidence
@@ -29,7 +30,7 @@ from infrascope_core.reports.next_steps import next_step, step_without_episode
 from infrascope_core.reports.settings import ReportSettings
 from infrascope_core.reports.wording import count, moment
 
-_METHODS = {"zscore": "Z", "mahalanobis": "MAHA", "isolation_forest": "IF", "peaks": "PEAKS"}
+_LABELS = {name: detector.label for name, detector in DETECTORS.items()}
 
 
 def run_report(
@@ -174,7 +175,7 @@ def _table(rows: pl.DataFrame, reasons: pl.DataFrame, settings: ReportSettings) 
                 host=row["host"],
                 window=row["window"],
                 start=row["start_ts"],
-                methods=[_METHODS.get(name, name) for name in row["flagged_by"] or []],
+                methods=[_LABELS.get(name, name) for name in row["flagged_by"] or []],
                 surprisal=_finite(row["surprisal"]),
                 subsystem=first["subsystem"],
                 reasons=[Reason(**reason) for reason in named],

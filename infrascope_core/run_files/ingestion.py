@@ -83,7 +83,7 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
     labels = _labels(chosen, lake)
     if chosen is None:
         lake.drop_run(key, keep=(RUN_FILES,))
-        row = _rejected_row(key, *(faults or [(Path(key), "no file lies there any more")])[0])
+        row = _rejected_row(key, *(faults or [(Path(key), "the file no longer exists")])[0])
     else:
         lake.write(
             chosen.telemetry,

@@ -22,6 +22,7 @@ from infrascope_core.contract import Table
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.store.atomic import ASIDE_SUFFIX, aside, sweep
 from infrascope_core.store.footers import FINGERPRINT, VERSION, Footers, Stat, stat_of, stats_in
+from infrascope_core.store.recent import RecentFrames
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
@@ -59,6 +60,10 @@ class Lake:
     @cached_property
     def _footers(self) -> Footers:
         return Footers(self.root)
+
+    @cached_property
+    def _recent(self) -> RecentFrames:
+        return RecentFrames()
 
     def path(self, table: Table | str, run_key: str | None = None) -> Path:
         """Where a product lies, whether or not it exists.
@@ -117,16 +122,22 @@ class Lake:
                 raise _system_error(error) from error
             stat = stat_of(path)
         self._footers.note(str(target), stat, (made_from, version))
+        if run_key is not None and stat is not None and frame.height <= _ROWS_PER_GROUP:
+            self._recent.put(str(target), stat, frame)
         return target
 
     def read(
         self, table: Table | str, run_key: str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
         """Read a product; a `Table` that was never written is empty, unless it is wide, with columns of its own."""
-        path = self.path(table, run_key)
-        if isinstance(table, Table) and not table.wide and not path.exists():
+        path = self._file(table, run_key)
+        stat = stat_of(path)
+        if stat is None and isinstance(table, Table) and not table.wide:
             empty = table.empty()
             return empty.select(columns) if columns else empty
+        recent = None if stat is None else self._recent.get(path, stat)
+        if recent is not None:
+            return recent[list(columns)] if columns else recent.clone()
         return pl.read_parquet(path, columns=list(columns) if columns else None, use_statistics=False, glob=False)
 
     def read_cached(self, table: Table | str, run_key: str | None = None) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from infrascope_core.anomalies import fitting
 from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.tables import TELEMETRY
@@ -37,6 +38,7 @@ PRODUCTS = (
         _window_agreement,
         inputs=(TELEMETRY, METRIC_CATALOG),
         settings=("agreement", "features", "detectors"),
+        depends_on=lambda folder, _: fitting.CODE_VERSION,
         libraries=("scikitlearn",),
     ),
     Product(

@@ -78,7 +78,7 @@ def test_the_same_runs_give_the_same_figures(labelled, evaluated, tmp_path):
     ("words", "message"),
     [
         (("nowhere",), "nowhere: no such file or folder"),
-        ((".", "--reference", "a", "--reference-phase", "train"), "exclude each other"),
+        ((".", "--reference", "a", "--reference-phase", "train"), "cannot be used together"),
         ((".", "--json", "no/such/figures.json"), "its folder does not exist"),
         ((".",), "no run can be judged"),
         ((".", "../empty"), "is a data set of the same name"),

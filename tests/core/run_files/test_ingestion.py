@@ -293,7 +293,7 @@ def test_a_vanished_file_keeps_its_products(tmp_path, lake):
 
 def test_a_key_that_never_was_has_no_file(lake):
     result = take(lake)
-    assert (result.accepted, result.reason) == (False, "no file lies there any more")
+    assert (result.accepted, result.reason) == (False, "the file no longer exists")
 
 
 def test_a_bad_replacement_takes_all_products_of_the_key_and_of_no_other(tmp_path, lake):
