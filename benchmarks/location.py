@@ -2,6 +2,8 @@
 
 import dagster as dg
 
-from infrascope_dagster.definitions import defs as whole
+from infrascope_dagster import definitions
 
-defs = dg.Definitions(assets=whole.assets, resources=whole.resources, executor=whole.executor)
+defs = dg.Definitions(
+    assets=definitions.defs.assets, resources=definitions.defs.resources, executor=definitions.defs.executor
+)

@@ -121,8 +121,9 @@ def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: P
 
 
 def _answers(server: Server) -> bool:
+    """Whether the server is up and has loaded the code location."""
     try:
-        return bool(server.ask("{ workspaceOrError { __typename } }"))
+        return bool(server.ask("{ assetNodes { id } }")["assetNodes"])
     except OSError:
         return False
 
