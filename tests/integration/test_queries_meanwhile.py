@@ -56,7 +56,7 @@ def test_no_query_and_no_command_meets_a_lock_while_models_are_refitted(tmp_path
         )
         reader.start()
         refitting.start()
-        commands = []
+        commands: list[subprocess.CompletedProcess[str]] = []
         try:
             while refitting.is_alive() or len(commands) < 3:
                 commands.append(infrascope("summary", data=location.folder.root))
