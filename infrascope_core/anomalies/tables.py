@@ -17,6 +17,8 @@ from infrascope_core.contract import (
     TEXTS,
     TIME,
     WINDOW,
+    WINDOW_KEY,
+    WORKLOAD_KEY,
     Column,
     Table,
 )
@@ -40,7 +42,7 @@ FEATURES = (
 WINDOW_FEATURES = Table(
     "window_features",
     "Statistical and temporal features of every usable metric in sliding windows.",
-    ("run_key", "host", "window", "metric"),
+    (*WINDOW_KEY, "metric"),
     (
         RUN_KEY,
         HOST,
@@ -53,7 +55,7 @@ WINDOW_FEATURES = Table(
 BASELINES = Table(
     "baselines",
     "What normal looks like for a workload. Fitted: later runs are judged by it until a refit.",
-    ("platform", "phase", "workload"),
+    WORKLOAD_KEY,
     (
         PLATFORM,
         Column("phase", TEXT, "train, infer or fine-tuning; `any` where it serves all"),
@@ -70,7 +72,7 @@ BASELINES = Table(
 ANOMALY_SCORES = Table(
     "anomaly_scores",
     "The detectors' scores of every feature window, who flags it, and what that means together.",
-    ("run_key", "host", "window"),
+    WINDOW_KEY,
     (
         RUN_KEY,
         HOST,
@@ -88,7 +90,7 @@ ANOMALY_SCORES = Table(
 ANOMALY_REASONS = Table(
     "anomaly_reasons",
     "Why a window is flagged: metrics and features in order of contribution, with a claim in words.",
-    ("run_key", "host", "window", "rank"),
+    (*WINDOW_KEY, "rank"),
     (
         RUN_KEY,
         HOST,

@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 
-BASKET = ("run_key", "host", "window")
 _WORD = 64
 
 Bits = NDArray[np.uint64]
@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 def basket_count(baskets: pl.DataFrame) -> int:
     """Number of baskets (run, host and window) among the rows; the denominator of every support."""
-    return baskets.select(pl.struct(BASKET).n_unique()).item() if baskets.height else 0
+    return baskets.select(pl.struct(WINDOW_KEY).n_unique()).item() if baskets.height else 0
 
 
 def frequent_itemsets(baskets: pl.DataFrame, scope: str, settings: MiningSettings) -> pl.DataFrame:
@@ -98,14 +98,14 @@ def _bitsets(baskets: pl.DataFrame) -> tuple[pl.Series, Bits, Ints]:
 
     Every run starts at a word of its own, so that "occurs in this run" is "has a bit in these words".
     """
-    keys = baskets.select(BASKET).unique().sort(BASKET).with_row_index("basket")
+    keys = baskets.select(WINDOW_KEY).unique().sort(WINDOW_KEY).with_row_index("basket")
     runs = keys.group_by("run_key", maintain_order=True).len()["len"].to_numpy().astype(np.int64)
     words = -(-runs // _WORD)
     starts = np.concatenate([[0], np.cumsum(words)[:-1]]).astype(np.int64)
     first = np.concatenate([[0], np.cumsum(runs)[:-1]])
     place = np.arange(keys.height) + np.repeat(starts * _WORD - first, runs)
 
-    present = baskets.drop_nulls("item").select(*BASKET, "item").join(keys, on=BASKET)
+    present = baskets.drop_nulls("item").select(*WINDOW_KEY, "item").join(keys, on=WINDOW_KEY)
     names = present["item"].unique().sort()
     code = present.join(
         pl.DataFrame({"item": names, "code": np.arange(len(names))}),

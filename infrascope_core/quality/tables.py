@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from infrascope_core.contract import HOST, INT, METRIC, PLATFORM, REAL, RUN_KEY, SUBSYSTEM, TEXT, UNIT, Column, Table
+from infrascope_core.contract import (
+    HOST,
+    HOST_KEY,
+    INT,
+    METRIC,
+    PHASE,
+    PLATFORM,
+    REAL,
+    RUN_KEY,
+    SUBSYSTEM,
+    TEXT,
+    UNIT,
+    WORKLOAD,
+    WORKLOAD_KEY,
+    Column,
+    Table,
+)
 
 QUALITY_METRICS = Table(
     "quality_metrics",
     "Per run, host and metric: what is missing, zero, constant or infinite (left out of the statistics).",
-    ("run_key", "host", "metric"),
+    (*HOST_KEY, "metric"),
     (
         RUN_KEY,
         HOST,
@@ -55,11 +71,11 @@ METRIC_CATALOG = Table(
 PRUNING_CURVE = Table(
     "pruning_curve",
     "What metric selection keeps at each correlation threshold (Reveal, figure 4).",
-    ("platform", "phase", "workload", "threshold"),
+    (*WORKLOAD_KEY, "threshold"),
     (
         PLATFORM,
-        Column("phase", TEXT, "train, infer or fine-tuning"),
-        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        PHASE,
+        WORKLOAD,
         Column("threshold", REAL, "|r| above which two metrics are one cluster"),
         Column("metrics", INT, "metrics before selection"),
         Column("selected_ratio", REAL, "share of the metrics that is kept"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from infrascope_core.contract import HOST, INT, REAL, RUN_KEY, TEXT, TEXTS, TIME, Column, Table
+from infrascope_core.contract import EPISODE_KEY, HOST, INT, REAL, RUN_KEY, TEXT, TEXTS, TIME, Column, Table
 
 ANOMALY_EPISODES = Table(
     "anomaly_episodes",
     "Neighbouring anomalous windows of a host, merged: where the trouble is, what else moved, and in which order.",
-    ("run_key", "host", "episode"),
+    EPISODE_KEY,
     (
         RUN_KEY,
         HOST,

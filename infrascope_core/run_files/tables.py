@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from typing import Literal
 
-from infrascope_core.contract import FLAG, HOST, INT, PLATFORM, REAL, RUN_KEY, TEXT, TEXTS, TIME, Column, Table
+from infrascope_core.contract import (
+    FLAG,
+    HOST,
+    HOST_KEY,
+    INT,
+    PHASE,
+    PLATFORM,
+    REAL,
+    RUN_KEY,
+    SAMPLE,
+    TEXT,
+    TEXTS,
+    TIME,
+    TS,
+    WORKLOAD,
+    Column,
+    Table,
+)
 
 Platform = Literal["gpu", "cpu"]
 PLATFORMS: tuple[Platform, ...] = ("gpu", "cpu")
@@ -12,12 +29,12 @@ PLATFORMS: tuple[Platform, ...] = ("gpu", "cpu")
 TELEMETRY = Table(
     "telemetry",
     "Typed samples under host-free metric names: one wide Parquet file per run, with a column per metric.",
-    ("run_key", "host", "sample"),
+    (*HOST_KEY, "sample"),
     (
         RUN_KEY,
         HOST,
-        Column("sample", INT, "sample number, from 0"),
-        Column("ts", TIME, "time of the sample, naive UTC as in the file"),
+        SAMPLE,
+        TS,
     ),
     wide=True,
 )
@@ -28,12 +45,12 @@ RUN_FILES = Table(
     (
         RUN_KEY,
         PLATFORM,
-        Column("phase", TEXT, "train, infer or fine-tuning"),
+        PHASE,
         Column("mode", TEXT, "llm or nonllm"),
         Column("model", TEXT, "model, from the file name"),
         Column("task", TEXT, "task, from the file name"),
         Column("dataset", TEXT, "dataset, from the file name"),
-        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        WORKLOAD,
         Column("host", TEXT, "host, from the file name"),
         Column("started_at", TIME, "start time, from the file name"),
         Column("samples", INT, "rows of the file"),

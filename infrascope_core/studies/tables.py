@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from infrascope_core.contract import FLAG, HOST, INT, METRIC, PLATFORM, REAL, RUN_KEY, TEXT, Column, Table
+from infrascope_core.contract import (
+    FLAG,
+    HOST,
+    HOST_KEY,
+    INT,
+    METRIC,
+    PHASE,
+    PLATFORM,
+    REAL,
+    RUN_KEY,
+    TEXT,
+    WORKLOAD,
+    WORKLOAD_KEY,
+    Column,
+    Table,
+)
 
 WINDOW_AGREEMENT = Table(
     "window_agreement",
     "How far anomalies agree between window lengths (Reveal, section 5.5 and table 2).",
-    ("run_key", "host", "setting_a", "setting_b"),
+    (*HOST_KEY, "setting_a", "setting_b"),
     (
         RUN_KEY,
         HOST,
@@ -23,11 +38,11 @@ WINDOW_AGREEMENT = Table(
 RUN_SIMILARITY = Table(
     "run_similarity",
     "How alike the runs of a workload are (Reveal, section 5.4): distance of each run to the workload's median trace.",
-    ("platform", "phase", "workload", "metric"),
+    (*WORKLOAD_KEY, "metric"),
     (
         PLATFORM,
-        Column("phase", TEXT, "train, infer or fine-tuning"),
-        Column("workload", TEXT, "MODEL__TASK__DATASET"),
+        PHASE,
+        WORKLOAD,
         METRIC,
         Column("runs", INT, "runs compared"),
         Column("distance", REAL, "median over runs of the DTW distance to the workload's median trace, per sample"),

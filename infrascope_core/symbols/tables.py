@@ -5,16 +5,19 @@ from __future__ import annotations
 from infrascope_core.contract import (
     FLAG,
     HOST,
+    HOST_KEY,
     INT,
     METRIC,
     METRIC_GROUP,
     PLATFORM,
     REAL,
     RUN_KEY,
+    SAMPLE,
     START_TS,
     TEXT,
-    TIME,
+    TS,
     WINDOW,
+    WINDOW_KEY,
     Column,
     Table,
 )
@@ -22,21 +25,21 @@ from infrascope_core.contract import (
 CURATED_METRICS = Table(
     "curated_metrics",
     "The columns of the recipe's metric groups, one row per sample.",
-    ("run_key", "host", "metric_group", "metric", "sample"),
+    (*HOST_KEY, "metric_group", "metric", "sample"),
     (
         RUN_KEY,
         HOST,
         METRIC_GROUP,
         METRIC,
-        Column("sample", INT, "sample number, from 0"),
-        Column("ts", TIME, "time of the sample, naive UTC as in the file"),
+        SAMPLE,
+        TS,
         Column("value", REAL, "value in the metric's unit"),
     ),
 )
 GROUP_WINDOWS = Table(
     "group_windows",
     "One value per metric group and window; a window without data has no row.",
-    ("run_key", "host", "window", "metric_group"),
+    (*WINDOW_KEY, "metric_group"),
     (
         RUN_KEY,
         HOST,
@@ -69,7 +72,7 @@ THRESHOLDS = Table(
 BASKETS = Table(
     "baskets",
     "One LOW, MED or HIGH per group and window; a group without data in a window has no item.",
-    ("run_key", "host", "window", "metric_group"),
+    (*WINDOW_KEY, "metric_group"),
     (
         RUN_KEY,
         HOST,
