@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 import dagster as dg
@@ -10,7 +11,7 @@ import pytest
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_dagster.defs.sensors import run_file_sensor
-from infrascope_dagster.partitions import RUN_FILES
+from infrascope_dagster.partitions import PRODUCT_BATCH, RUN_FILES, stretches
 from tests.runs import write_run
 
 Requested = set[str] | Literal[True]
@@ -43,7 +44,11 @@ class Clock:
 
     def tick(self) -> dict[str, Requested]:
         """What the conditions ask for now."""
-        result = dg.evaluate_automation_conditions(self.location.defs, self.location.instance, cursor=self.automation)
+        instance = self.location.instance
+        with pytest.MonkeyPatch.context() as patch:
+            # as in the daemon, which looks them up once a tick; here they are asked for by every node of a condition
+            patch.setattr(instance, "get_dynamic_partitions", cache(instance.get_dynamic_partitions))
+            result = dg.evaluate_automation_conditions(self.location.defs, instance, cursor=self.automation)
         self.automation = result.cursor
         asked: dict[str, Requested] = {}
         for key in self.location.defs.get_repository_def().asset_graph.materializable_asset_keys:
@@ -71,8 +76,8 @@ class Clock:
                 if keys is not True:
                     batches.setdefault(frozenset(keys), []).append(name)
             for batch, names in batches.items():
-                for key in sorted(batch):
-                    self.location.materialize(*names, keys=[key])
+                for stretch in stretches(self.location.instance, batch, PRODUCT_BATCH):
+                    self.location.materialize(*names, keys=stretch)
         raise AssertionError(f"automation does not come to rest: {history}")
 
 
