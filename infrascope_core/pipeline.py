@@ -113,7 +113,7 @@ def refresh(
 
 def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
     folder.lake.save_index()
-    if not is_published(folder):
+    if not is_published(folder, graph):
         publish(folder, graph)
 
 

@@ -1,125 +1,138 @@
 """When assets are materialized without a click: a condition for each product, made from its declaration.
 
-Three rules. A per-run product is made when it is missing and did not fail, when an input changed, or when a model that
-it is judged by was refitted. A fitted product is visited after every batch, and fills what it lacks. A mined or
-compared product is made anew on a cron tick, if its inputs changed since the last time.
-
-`eager()` is not used: it forgets keys that were missing when it was first evaluated. A condition has at most one
-`since`: two of them can share a node, and one then erases what the other remembers.
+There is one question, which is the core's own: is the product stale? It is asked of the data folder at every
+evaluation, and so nothing can be forgotten: not a change that came while something else was at work, and not a key that
+was missing at the time. Products per run are asked for at once, in one run from the first that is stale to the report;
+models are visited by the runs that need them; what is pooled is made anew on a cron tick.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
 from dagster import AutomationCondition as Condition
 
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
 
 MINING_CRON = "*/15 * * * *"
 STUDY_CRON = "0 3 * * 0"
 """Sunday night: minutes of work that nothing waits for."""
-
-_HANDLED = Condition.newly_requested() | Condition.newly_updated()
-_NEVER_MADE = (Condition.missing() & ~Condition.execution_failed()).with_label("missing, and did not fail")
-_AT_REST = ~Condition.any_deps_in_progress() & ~Condition.in_progress()
+RETRY_CRON = "0 * * * *"
+"""What failed for another reason than a bad run file is tried again every hour."""
 
 
-def condition_of(graph: Graph, product: Product) -> Any:
+class Staleness:
+    """What is stale in a data folder, looked up once per evaluation.
+
+    Parameters
+    ----------
+    graph : Graph
+        The products.
+    open_folder : callable
+        Gives the folder as it is now.
+    """
+
+    def __init__(self, graph: Graph, open_folder: Callable[[], DataFolder]) -> None:
+        self._graph = graph
+        self._open = open_folder
+        self._at: datetime | None = None
+        self._found: Mapping[str, set[str] | bool] = {}
+
+    def of(self, asset: str, at: datetime) -> set[str] | bool:
+        """Stale run keys of an asset per run; whether a pooled one is stale.
+
+        Parameters
+        ----------
+        asset : str
+            Name of an asset; one that is not of the graph is never stale.
+        at : datetime
+            The evaluation's time: what was found at this time is found once.
+        """
+        if at != self._at:
+            self._found, self._at = self._look(), at
+        return self._found.get(asset, False)
+
+    def _look(self) -> Mapping[str, set[str] | bool]:
+        graph, folder = self._graph, self._open()
+        try:
+            arriving = Inbox.of(folder).keys
+        except InfraScopeError:  # a source is missing; the sensor says so
+            arriving = []
+        per_run, pooled = graph.stale(folder, arriving), self._stale_pooled(folder)
+        return {t.name: per_run[p.name] if p.scope.per_run else pooled[p.name] for p in graph.order for t in p.tables}
+
+    def _stale_pooled(self, folder: DataFolder) -> dict[str, bool]:
+        pooled = [product for product in self._graph.order if not product.scope.per_run]
+        something = self._graph.runs(folder).height > 0
+        return {
+            product.name: (something or product.scope is Scope.GATHERED)
+            and not self._graph.is_current(folder, product.name)
+            for product in pooled
+        }
+
+
+class Stale(dg.AutomationCondition[dg.AssetKey]):
+    """True for partitions that the core calls stale: never made, or made from something else than what is there now."""
+
+    def __init__(self, staleness: Staleness) -> None:
+        self._staleness = staleness
+
+    @property
+    def name(self) -> str:
+        """The condition's name in the UI."""
+        return "stale"
+
+    @property
+    def description(self) -> str:
+        """The condition in words."""
+        return "was never made, or rests on something that changed"
+
+    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
+        """Look up the partitions of the asset that is evaluated."""
+        stale = self._staleness.of(context.key.to_user_string(), context.evaluation_time)
+        candidates = context.candidate_subset
+        if isinstance(stale, bool):
+            found = candidates if stale else context.get_empty_subset()
+        else:
+            found = candidates.compute_intersection_with_partition_keys(
+                stale & candidates.expensively_compute_partition_keys()
+            )
+        return dg.AutomationResult(context, found)
+
+
+def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
     """When a product is materialized without a click."""
-    latest = _assets(graph.latest_inputs(product)) if product.scope is not Scope.ARRIVING else None
+    stale: Any = Stale(staleness)
+    due = stale & ~Condition.in_progress()
     match product.scope:
         case Scope.ARRIVING:
-            return _follow(None, None, None, after_inputs=True).with_label("a run file arrived or changed")
+            return (due & _may_try()).with_label("a run file arrived or changed")
         case Scope.PER_RUN:
-            fitted = _assets(t.name for t in product.reads if graph.product(t).scope is Scope.FITTED)
-            quoted = _assets(table.name for table in product.quotes)
-            after = waits_for_inputs(graph, product)
-            label = "per run, after its inputs" if after else "per run, in one run with its inputs"
-            return _follow(latest, fitted, quoted, after_inputs=after).with_label(label)
+            # a key of which something earlier is stale and cannot be made now waits for it
+            before = [table.name for table in product.reads if graph.product(table).scope is Scope.PER_RUN]
+            if before:
+                waits = Condition.any_deps_match(stale & ~Condition.will_be_requested())
+                due = due & ~waits.allow(dg.AssetSelection.assets(*before))
+            return (due & _may_try()).with_label("stale, in one run with what it is made from")
         case Scope.GATHERED:
-            return _review()
-        case Scope.FITTED:
-            fill = (_NEVER_MADE & _there(latest) | _changed_since(latest)) & _AT_REST
-            return fill.with_label("fitted: fill what is missing")
-        case Scope.MINED | Scope.COMPARED:
-            return _on_the_clock(latest, MINING_CRON, f"{product.scope}: on the clock, if inputs changed")
+            return (due & ~Condition.any_deps_in_progress() & _may_try()).with_label("after every ingest run")
+        case Scope.FITTED | Scope.MINED | Scope.COMPARED:
+            return (due & Condition.cron_tick_passed(MINING_CRON)).with_label(
+                f"{product.scope}: on the clock, if stale"
+            )
         case Scope.STUDIED:
-            return _on_the_clock(latest, STUDY_CRON, "studied: once a week, if inputs changed")
+            return (due & Condition.cron_tick_passed(STUDY_CRON)).with_label("studied: once a week, if stale")
 
 
-def waits_for_inputs(graph: Graph, product: Product) -> bool:
-    """Whether a per-run product is made in a later run than its inputs.
-
-    It is, after a run file arrived, because a failed key upstream must not hold up the others; and where it is the
-    first to be judged by a model, which must have been filled in between.
-    """
-    before = [graph.product(table) for table in product.reads if graph.product(table).scope.per_run]
-    if any(p.scope is Scope.ARRIVING for p in before):
-        return True
-    fitted = {table.name for table in product.reads if graph.product(table).scope is Scope.FITTED}
-    return bool(fitted - {table.name for p in before for table in p.reads})
-
-
-def _assets(names: Iterable[str]) -> dg.AssetSelection | None:
-    names = sorted(names)
-    return dg.AssetSelection.assets(*names) if names else None
-
-
-def _follow(
-    latest: dg.AssetSelection | None,
-    fitted: dg.AssetSelection | None,
-    quoted: dg.AssetSelection | None,
-    after_inputs: bool,
-) -> Any:
-    """Follow the latest inputs of the same run; models when they were refitted; what is quoted, never.
-
-    An input that others are made from is not followed: a report that was made when only its features were new would
-    quote scores of the old ones.
-    """
-    changed: Any
-    lacks: Any
-    if after_inputs:
-        changed, lacks = (
-            Condition.any_deps_match(Condition.newly_updated()),
-            Condition.any_deps_match(Condition.missing()),
-        )
-    else:
-        changed, lacks = Condition.any_deps_updated(), Condition.any_deps_missing()
-    busy = Condition.any_deps_in_progress()
-    if latest is not None:
-        changed = changed.allow(latest)
-    if quoted is not None:
-        lacks, busy = lacks.ignore(quoted), busy.ignore(quoted)
-    if fitted is not None:
-        changed = changed | Condition.any_deps_match(Condition.data_version_changed()).allow(fitted)
-    changed = changed.since(_HANDLED).with_label("an input changed, or a model was refitted")
-    return (_NEVER_MADE | changed) & ~lacks & ~busy & ~Condition.in_progress()
-
-
-def _there(latest: dg.AssetSelection | None) -> Any:
-    there = Condition.any_deps_match(~Condition.missing())
-    return there if latest is None else there.allow(latest)
-
-
-def _changed_since(latest: dg.AssetSelection | None) -> Any:
-    changed = Condition.any_deps_updated()
-    changed = changed if latest is None else changed.allow(latest)
-    return changed.since(_HANDLED).with_label("inputs changed since")
-
-
-def _on_the_clock(latest: dg.AssetSelection | None, cron: str, label: str) -> Any:
-    due = (_changed_since(latest) | Condition.missing()) & _there(latest) & Condition.cron_tick_passed(cron)
-    return (due.since(_HANDLED) & _AT_REST).with_label(label)
-
-
-def _review() -> Any:
-    """After every ingest run, failed ones too, and on the clock: a file with an unknown name makes no event."""
-    failed = Condition.any_deps_match(Condition.execution_failed().newly_true())
-    changed = (Condition.any_deps_updated() | failed).since(_HANDLED)
-    due = changed | (_NEVER_MADE & _there(None)) | Condition.cron_tick_passed(MINING_CRON)
-    return (due & _AT_REST).with_label("after every ingest run, failed ones too, and on the clock")
+def _may_try() -> Any:
+    """What failed waits until something that it is made from is new, or for the hour."""
+    renewed = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
+    return ~Condition.execution_failed() | renewed | Condition.cron_tick_passed(RETRY_CRON)
 
 
 ON_THE_HOUR = Condition.cron_tick_passed("0 * * * *").with_label("every hour")

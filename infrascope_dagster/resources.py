@@ -12,7 +12,7 @@ from pydantic import Field
 from infrascope_core.settings import load_settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
-from infrascope_core.store.warehouse import publish
+from infrascope_core.store.warehouse import is_published, publish
 from infrascope_dagster.config import SettingsConfig, config_of, settings_of
 
 
@@ -29,8 +29,10 @@ class DataFolderResource(dg.ConfigurableResource):
         return DataFolder(Path(self.data), settings_of(self.settings), sources)
 
     def publish(self, graph: Graph) -> None:
-        """Show the lake's present state in the warehouse file (built aside, then renamed)."""
-        publish(self.folder(), graph, _connect)
+        """Show the lake's present state in the warehouse file (built aside, then renamed), if it does not show it."""
+        folder = self.folder()
+        if not is_published(folder, graph):
+            publish(folder, graph, _connect)
 
 
 def of_folder(folder: DataFolder) -> DataFolderResource:

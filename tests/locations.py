@@ -14,8 +14,6 @@ from infrascope_dagster.defs.assets import assets_of
 from infrascope_dagster.partitions import range_tags, register
 from infrascope_dagster.resources import DataFolderResource
 
-ASSETS = assets_of(GRAPH)
-
 
 class Location:
     """A data folder with its own definitions and instance."""
@@ -28,6 +26,7 @@ class Location:
         self.graph = graph
         self.resource = DataFolderResource(data=str(place / "data"), sources=[str(self.runs)])
         self.defs = build_defs(self.resource, graph)
+        self._assets = assets_of(graph, self.resource)
         self.instance = instance
 
     @property
@@ -38,7 +37,7 @@ class Location:
         """One run of the named assets, as the UI would start it."""
         register(self.instance, list(keys))
         return dg.materialize(
-            ASSETS if self.graph is GRAPH else assets_of(self.graph),
+            self._assets,
             selection=list(assets),
             resources={"infrascope": self.resource},
             instance=self.instance,

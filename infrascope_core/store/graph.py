@@ -97,25 +97,6 @@ class Graph:
             tables |= learnt - {table.name for table in product.tables}
         return tables
 
-    def latest_inputs(self, product: Product) -> set[str]:
-        """Of the tables that a product follows, those from which none of the others is made.
-
-        When these have changed, all inputs have; when only others have, they are about to. A product per run follows
-        tables per run; a pooled one, all that it reads.
-        """
-        quoted = {table.name for table in product.quotes}
-        followed = {
-            name
-            for name in self.comes_after(product) - quoted
-            if self.product(name).scope.per_run or not product.scope.per_run
-        }
-        found = set()
-        for name in followed:
-            later = (other for other in followed if self.product(other) is not self.product(name))
-            if not any(name in {t.name for p in self.upstream(other) for t in p.tables} for other in later):
-                found.add(name)
-        return found
-
     def plus(self, *products: Product) -> Graph:
         """The graph with further products."""
         return Graph((*self.products, *products), self.runs)
@@ -203,20 +184,39 @@ class Graph:
             {unit: self.rests_on(folder, product, unit, keys) for unit, keys in keys_of.items()},
         )
 
-    def unfitted(self, folder: DataFolder, product: Product, run_keys: Iterable[str]) -> list[Product]:
-        """Models that a product per run reads and that were never fitted for the platform of one of these runs.
+    def stale(self, folder: DataFolder, arriving: Iterable[str]) -> dict[str, set[str]]:
+        """Runs for which a product per run, or one that it is made from, is not current.
 
-        They are in the order in which they are fitted.
+        Parameters
+        ----------
+        folder : DataFolder
+            Where it lies.
+        arriving : iterable of str
+            Run keys of the files that lie in the sources.
+
+        Returns
+        -------
+        dict of str to set of str
+            Run keys by name of the product. A run whose file is to be read first is stale in no later product: it is
+            not known yet whether there is something to make.
         """
-        asked = set(run_keys)
-        platforms = {platform for platform, keys in self._platforms(folder).items() if not asked.isdisjoint(keys)}
+        found: dict[str, set[str]] = {}
+        unread: set[str] = set()
+        for product in self.order:
+            if product.scope is Scope.ARRIVING:
+                found[product.name] = {key for key in arriving if not self.is_current(folder, product.name, key)}
+                unread |= found[product.name]
+            elif product.scope is Scope.PER_RUN:
+                before = {self.product(table).name for table in product.reads}
+                known = set().union(*(found[name] for name in before & found.keys())) - unread
+                others = (key for key in self._keys(folder) if key not in known and key not in unread)
+                found[product.name] = known | {key for key in others if not self.is_current(folder, product.name, key)}
+        return found
+
+    def models_to_visit(self, folder: DataFolder, product: Product) -> list[Product]:
+        """Models that a product per run reads and that have not seen the runs as they are now, in order."""
         models = {self.product(table).name for table in product.reads if self.product(table).scope is Scope.FITTED}
-        return [
-            model
-            for model in self.order
-            if model.name in models
-            and not platforms <= set(State.of(folder.lake.made_from(model.tables[0]) or "").units)
-        ]
+        return [model for model in self.order if model.name in models and not self.is_current(folder, model.name)]
 
     def _keys(self, folder: DataFolder) -> list[str]:
         return list(self.runs(folder)["run_key"])

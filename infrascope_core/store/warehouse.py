@@ -81,19 +81,40 @@ def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
         path.replace(target)
 
 
-def is_published(folder: DataFolder) -> bool:
-    """Whether the warehouse shows the lake as it is now, from where it lies now."""
-    lake, target = folder.lake.root, folder.warehouse
+def is_published(folder: DataFolder, graph: Graph) -> bool:
+    """Whether the warehouse shows the lake as it is now, from where it lies now.
+
+    A view shows what lies in its folder of the lake by itself; only that there is something at all makes it a view.
+    """
+    target = folder.warehouse
     try:
         built = target.stat().st_mtime_ns
-        # a file that is put into a folder of the lake changes the folder
-        newest = max(path.stat().st_mtime_ns for path in [*lake.glob("[!.]*"), lake])
-        if newest > built:
+        changed = [path for product in graph.order for path in _copied_from(folder, product)]
+        if any(path.stat().st_mtime_ns > built for path in changed):
             return False
         with duckdb.connect(str(target), read_only=True) as con:
-            return con.execute(f"SELECT path FROM {PLACE}").fetchone() == (str(folder.root.absolute()),)
+            views = con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+            return {name for (name,) in views} == _views(folder, graph) and con.execute(
+                f"SELECT path FROM {PLACE}"
+            ).fetchone() == (str(folder.root.absolute()),)
     except (OSError, duckdb.Error):
         return False
+
+
+def _copied_from(folder: DataFolder, product: Product) -> list[Path]:
+    """What changes when the rows change that the warehouse holds a copy of: a folder, when a file is put into it."""
+    if product.scope.per_run:
+        paths = [folder.lake.root / table.name for table in product.tables if product.copied]
+    else:
+        paths = [folder.lake.path(table) for table in product.tables]
+    return [path for path in paths if path.exists()]
+
+
+def _views(folder: DataFolder, graph: Graph) -> set[str]:
+    """Names of the tables that are shown as views."""
+    per_run = [product for product in graph.order if product.scope.per_run and not product.copied]
+    tables = [table for product in per_run for table in product.tables if not table.wide]
+    return {table.name for table in tables if folder.lake.keys(table)}
 
 
 def keep_published(folder: DataFolder, graph: Graph) -> None:
@@ -102,7 +123,7 @@ def keep_published(folder: DataFolder, graph: Graph) -> None:
     For whoever opens a folder to read it: that the file cannot be written (a folder of somebody else's) is no reason to
     refuse the rest.
     """
-    if folder.lake.root.is_dir() and not is_published(folder):
+    if folder.lake.root.is_dir() and not is_published(folder, graph):
         with contextlib.suppress(StorageError):
             publish(folder, graph)
 

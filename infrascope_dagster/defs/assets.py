@@ -9,7 +9,7 @@ from infrascope_core.errors import InfraScopeError
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
 from infrascope_dagster import loading, presentation
-from infrascope_dagster.automation import condition_of
+from infrascope_dagster.automation import Staleness, condition_of
 from infrascope_dagster.batches import MetadataByAsset, each_key, record
 from infrascope_dagster.partitions import BATCHES, RUN_FILES
 from infrascope_dagster.resources import DataFolderResource
@@ -32,7 +32,7 @@ class Fit(dg.Config):
     refit: bool = False
 
 
-def specs_of(graph: Graph, product: Product) -> list[dg.AssetSpec]:
+def specs_of(graph: Graph, product: Product, staleness: Staleness) -> list[dg.AssetSpec]:
     """One spec for each table of a product."""
     return [
         dg.AssetSpec(
@@ -44,13 +44,13 @@ def specs_of(graph: Graph, product: Product) -> list[dg.AssetSpec]:
             code_version=product.code_version,
             description=table.meaning,
             metadata=presentation.column_schema(table),
-            automation_condition=condition_of(graph, product),
+            automation_condition=condition_of(graph, product, staleness),
         )
         for table in product.tables
     ]
 
 
-def per_run(graph: Graph, product: Product) -> dg.AssetsDefinition:
+def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDefinition:
     """The asset, or assets, of a product per run.
 
     A key whose product is current is kept as it is: making is deterministic, so that a refit which changes nothing
@@ -59,13 +59,13 @@ def per_run(graph: Graph, product: Product) -> dg.AssetsDefinition:
 
     @dg.multi_asset(
         name=product.name,
-        specs=specs_of(graph, product),
+        specs=specs_of(graph, product, staleness),
         backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=BATCHES[product.scope]),
     )
     def body(context: dg.AssetExecutionContext, infrascope: DataFolderResource) -> Iterator[dg.MaterializeResult]:
         folder, batch = infrascope.folder(), len(context.partition_keys)
-        for model in graph.unfitted(folder, product, context.partition_keys):
-            fit_first(context, infrascope, graph, model)
+        for model in graph.models_to_visit(folder, product):
+            visit(context, infrascope, graph, model)
 
         def work(key: str) -> MetadataByAsset:
             kept = graph.is_current(folder, product.name, key)
@@ -90,32 +90,41 @@ def per_run(graph: Graph, product: Product) -> dg.AssetsDefinition:
     return body
 
 
-def fit_first(context: dg.AssetExecutionContext, infrascope: DataFolderResource, graph: Graph, model: Product) -> None:
-    """Fit a model that a first load needs now, on the runs that are there, and report it on its asset.
+def visit(context: dg.AssetExecutionContext, infrascope: DataFolderResource, graph: Graph, model: Product) -> None:
+    """Let a model fill what it lacks, on the runs that are there, and report it on its asset if it changed.
 
-    A backfill over a fresh folder asks for products per run alone, and cannot wait for an asset outside of it.
+    A run that makes products per run cannot wait for an asset outside of it.
     """
     folder, table = infrascope.folder(), model.tables[0]
+    before = folder.lake.version(table)
     frame = graph.make_pooled(folder, table)
-    context.log.info(f"{table.name} was not fitted for this platform yet: fitted on the runs at hand")
+    version = folder.lake.version(table) or ""
+    if version == before:
+        return
+    context.log.info(f"{table.name}: fitted what it lacked, on the runs at hand")
     context.log_event(
         dg.AssetMaterialization(
             table.name,
             metadata=presentation.of_pooled(folder, table, frame),
-            tags={"dagster/data_version": folder.lake.version(table) or ""},
+            tags={"dagster/data_version": version},
         )
     )
 
 
-def pooled(graph: Graph, product: Product) -> dg.AssetsDefinition:
+def pooled(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDefinition:
     """The asset of a pooled product."""
     table = product.tables[0]
 
-    @dg.multi_asset(name=product.name, specs=specs_of(graph, product), pool=WAREHOUSE_POOL)
+    @dg.multi_asset(name=product.name, specs=specs_of(graph, product, staleness), pool=WAREHOUSE_POOL)
     def body(config: Fit, infrascope: DataFolderResource) -> dg.MaterializeResult:
         folder = infrascope.folder()
-        frame = graph.make_pooled(folder, table, refit=config.refit)
-        infrascope.publish(graph)
+        # what is measured or listed is measured and listed when somebody asks
+        keep = product.scope in (Scope.FITTED, Scope.MINED, Scope.COMPARED) and not config.refit
+        if keep and graph.is_current(folder, table):
+            frame = folder.lake.read(table)
+        else:
+            frame = graph.make_pooled(folder, table, refit=config.refit)
+            infrascope.publish(graph)
         return dg.MaterializeResult(
             asset_key=table.name,
             metadata=presentation.of_pooled(folder, table, frame),
@@ -125,15 +134,17 @@ def pooled(graph: Graph, product: Product) -> dg.AssetsDefinition:
     return body
 
 
-def assets_of(graph: Graph) -> list[Any]:
-    """All assets of a graph."""
+def assets_of(graph: Graph, infrascope: DataFolderResource) -> list[Any]:
+    """All assets of a graph, for one data folder."""
+    staleness = Staleness(graph, infrascope.folder)
     return [
         source_files,
-        *((per_run if product.scope.per_run else pooled)(graph, product) for product in graph.order),
+        *((per_run if product.scope.per_run else pooled)(graph, product, staleness) for product in graph.order),
     ]
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The assets of the graph that is being loaded."""
-    return dg.Definitions(assets=assets_of(loading.graph()))
+    """The assets of the project that is being loaded."""
+    project = loading.project()
+    return dg.Definitions(assets=assets_of(project.graph, project.infrascope))

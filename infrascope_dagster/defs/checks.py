@@ -96,5 +96,5 @@ def no_partition_left_failed(context: dg.AssetCheckExecutionContext) -> dg.Asset
 @dg.definitions
 def defs() -> dg.Definitions:
     """All checks, on the graph that is being loaded."""
-    graph = loading.graph()
+    graph = loading.project().graph
     return dg.Definitions(asset_checks=[no_partition_left_failed, *(question(graph, name) for name in QUESTIONS)])

@@ -81,7 +81,7 @@ def _refresh(graph: Graph, name: str, refit: bool, description: str) -> dg.JobDe
 @dg.definitions
 def defs() -> dg.Definitions:
     """All jobs, on the graph that is being loaded."""
-    graph = loading.graph()
+    graph = loading.project().graph
     return dg.Definitions(
         jobs=[
             _new_runs(graph),

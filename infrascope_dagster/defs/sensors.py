@@ -20,6 +20,7 @@ automation_sensor = dg.AutomationConditionSensorDefinition(
     target=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
     minimum_interval_seconds=10,
     default_status=dg.DefaultSensorStatus.RUNNING,
+    use_user_code_server=True,  # whether something is stale is asked of the data folder
 )
 
 
@@ -29,7 +30,7 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
 
     @dg.sensor(
         name="run_file_sensor",
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=10,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Registers new run files as partitions, and reports new and changed ones on source_files.",
     )
@@ -60,4 +61,4 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
 @dg.definitions
 def defs() -> dg.Definitions:
     """All sensors, on the graph that is being loaded."""
-    return dg.Definitions(sensors=[automation_sensor, run_file_sensor(loading.graph())])
+    return dg.Definitions(sensors=[automation_sensor, run_file_sensor(loading.project().graph)])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Literal
 
 import dagster as dg
 import pytest
 
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_dagster.defs.sensors import run_file_sensor
@@ -42,13 +44,15 @@ class Clock:
             self.location.instance.report_runless_asset_event(event)
         return [event.partition for event in result.asset_events]
 
-    def tick(self) -> dict[str, Requested]:
-        """What the conditions ask for now."""
+    def tick(self, at: datetime | None = None) -> dict[str, Requested]:
+        """What the conditions ask for now, or at another time."""
         instance = self.location.instance
         with pytest.MonkeyPatch.context() as patch:
             # as in the daemon, which looks them up once a tick; here they are asked for by every node of a condition
             patch.setattr(instance, "get_dynamic_partitions", cache(instance.get_dynamic_partitions))
-            result = dg.evaluate_automation_conditions(self.location.defs, instance, cursor=self.automation)
+            result = dg.evaluate_automation_conditions(
+                self.location.defs, instance, cursor=self.automation, evaluation_time=at
+            )
         self.automation = result.cursor
         asked: dict[str, Requested] = {}
         for key in self.location.defs.get_repository_def().asset_graph.materializable_asset_keys:
@@ -82,7 +86,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(location):
+def clock(location, monkeypatch):
+    monkeypatch.setattr("infrascope_dagster.presentation._MOST_PICTURES", 0)  # a picture takes as long as its product
     return Clock(location)
 
 
@@ -104,11 +109,13 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
     asked = {(name, key) for tick in history for name, keys in tick.items() if keys is not True for key in keys}
     assert asked == {(name, late) for name in ("run_files", "telemetry", "faults", *PRODUCTS)}
 
-    # episodes quote rules and reports quote other hosts, but do not follow them
-    for pooled in ("frequent_itemsets", "association_rules", "host_deviations"):
-        clock.location.materialize(pooled)
+    # episodes quote rules and reports quote other hosts: made anew when there are any for the first time, never again
+    pooled = ("frequent_itemsets", "association_rules", "host_deviations")
+    clock.location.materialize(*pooled)
     history = clock.settle()
-    assert not [name for tick in history for name in tick if name in PRODUCTS]
+    assert {name for tick in history for name in tick} == {"anomaly_episodes", "anomaly_report"}
+    clock.location.materialize(*pooled, ops={name: {"config": {"refit": True}} for name in pooled})
+    assert not [name for tick in clock.settle() for name in tick]
 
 
 def test_a_bad_file_is_asked_for_once_and_again_when_it_changes(clock):
@@ -137,6 +144,68 @@ def test_a_changed_file_is_made_again_and_no_other(clock):
     assert asked == {second.stem}
     assert first.stem not in asked
     assert run_file(clock.location.folder, second.stem)["samples"] == 500
+
+
+def test_nothing_is_forgotten_when_runs_that_were_asked_for_never_start(clock):
+    """Many files replaced at once, and requests that come to nothing: what is stale is asked for until it is made."""
+    keys = {write_run(clock.location.runs, second).stem for second in range(1, 5)}
+    clock.sense()
+    clock.settle()
+    for second in range(1, 5):
+        write_run(clock.location.runs, second, samples=500)
+    clock.sense()
+    assert clock.tick()["telemetry"] == keys
+    assert clock.tick()["telemetry"] == keys
+    first, *others = sorted(keys)
+    clock.location.materialize("run_files", "telemetry", "faults", keys=[first])
+    asked = clock.tick()
+    assert asked["telemetry"] == set(others)
+    assert all(asked[name] == {first} for name in PRODUCTS)
+    clock.location.materialize("run_files", "telemetry", "faults", keys=others)
+    clock.location.materialize("quality_metrics", keys=[first])
+    asked = clock.tick()
+    assert asked["quality_metrics"] == set(others)
+    assert asked["anomaly_report"] == keys
+    clock.settle()
+    assert set().union(*GRAPH.stale(clock.location.folder, keys).values()) == set()
+
+
+def test_what_failed_waits_for_new_input_or_for_the_hour(clock, monkeypatch):
+    """And what is made from it waits with it: no report is made of new features and old scores."""
+    key = write_run(clock.location.runs, 1).stem
+    clock.sense()
+    clock.settle()
+    write_run(clock.location.runs, 1, samples=500)
+    clock.sense()
+    report = clock.location.folder.root / "reports" / f"{key}.md"
+    before = report.read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr("infrascope_core.anomalies.products.score", lambda *_: 1 / 0)
+        history = clock.settle()
+    asked = [set(tick) for tick in history if tick]
+    assert asked.pop(0) == {"run_files", "telemetry", "faults"}
+    assert asked.pop(0) == {*PRODUCTS, "rejected_files"}
+    # it failed after its features had become new, and so is tried once more
+    assert asked in ([], [{"anomaly_scores", "anomaly_reasons", "anomaly_episodes", "anomaly_report"}])
+    stale = {name for name, keys in GRAPH.stale(clock.location.folder, [key]).items() if keys}
+    assert stale == {"anomaly_scores", "anomaly_episodes", "anomaly_report"}
+    assert report.read_text() == before
+
+    assert clock.tick() == {}
+    assert {"anomaly_scores", "anomaly_report"} <= set(clock.tick(datetime.now(UTC) + timedelta(hours=1)))
+
+
+def test_no_two_nodes_of_a_condition_share_their_memory(location):
+    graph = location.defs.get_repository_def().asset_graph
+    for key in graph.materializable_asset_keys:
+        ids = list(node_ids(graph.get(key).automation_condition.get_snapshot()))
+        assert len(ids) == len(set(ids)), key
+
+
+def node_ids(snapshot):
+    yield snapshot.node_snapshot.unique_id
+    for child in snapshot.children:
+        yield from node_ids(child)
 
 
 def test_a_model_that_did_not_change_moves_nothing_and_a_refit_moves_all(clock):

@@ -103,7 +103,11 @@ def test_degenerate_and_drifted_levels(filled):
 
 def test_the_daily_schedule(filled):
     def requests():
-        context = dg.build_schedule_context(instance=filled.instance, scheduled_execution_time=datetime(2026, 11, 2, 6))
+        context = dg.build_schedule_context(
+            instance=filled.instance,
+            scheduled_execution_time=datetime(2026, 11, 2, 6),
+            resources={"infrascope": filled.resource},
+        )
         found = fill_missing(GRAPH)(context)
         assert isinstance(found, Iterator)
         return list(found)
@@ -119,6 +123,24 @@ def test_the_daily_schedule(filled):
     (request,) = requests()
     assert dg.AssetKey("telemetry") not in request.asset_selection
     assert dg.AssetKey("anomaly_reasons") in request.asset_selection
+
+
+def test_the_daily_schedule_asks_for_what_is_stale_and_not_for_bad_files(filled):
+    bad = write_run(filled.runs, 6)
+    bad.write_text("nothing")
+    filled.materialize("run_files", "telemetry", "faults", keys=[bad.stem])
+    key = accepted(filled.folder)["run_key"][0]
+    filled.folder.lake.write(filled.folder.lake.read(BASKETS, key), BASKETS, key, made_from="something else")
+    context = dg.build_schedule_context(
+        instance=filled.instance,
+        scheduled_execution_time=datetime(2026, 11, 2, 6),
+        resources={"infrascope": filled.resource},
+    )
+    requests = fill_missing(GRAPH)(context)
+    assert isinstance(requests, Iterator)
+    (request,) = requests
+    assert isinstance(request, dg.RunRequest)
+    assert set(request.tags.values()) & {key, bad.stem} == {key}
 
 
 def test_the_refit_job(filled):

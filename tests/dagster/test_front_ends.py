@@ -64,9 +64,9 @@ def test_a_model_that_is_fitted_is_not_fitted_again_by_a_product_that_reads_it(l
     first, second = (write_run(location.runs, n).stem for n in (1, 2))
     assert location.run_job("refresh").success
     write_run(location.runs, 2, samples=450)
-    before = location.folder.lake.made_from("thresholds")
+    before = location.folder.lake.version("thresholds")
     assert location.materialize("run_files", "telemetry", "faults", keys=[second]).success
     assert location.materialize("quality_metrics", "curated_metrics", "group_windows", "baskets", keys=[second]).success
-    assert location.folder.lake.made_from("thresholds") == before
+    assert location.folder.lake.version("thresholds") == before
     assert set(location.folder.lake.read("thresholds")["platform"]) == {platform}
     assert first in location.materialized("baskets")

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
-from infrascope_core.pipeline import refresh
+from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.warehouse import VARIABLE, is_published
@@ -61,7 +61,7 @@ def test_a_folder_that_was_moved_works_after_any_command(once: DataFolder, tmp_p
         rows(moved, "baskets")
     place = str(moved).replace("'", "''").replace("[", "[[]")
     assert rows(moved, "baskets", f"SET VARIABLE {VARIABLE} = '{place}'") == found[1]
-    assert not is_published(DataFolder(moved))
+    assert not is_published(DataFolder(moved), GRAPH)
     result = CliRunner().invoke(build_app(), [*words, "--data", str(moved)])
     assert result.exit_code == 0, result.output
     assert rows(moved, "baskets") == found[1]

@@ -230,7 +230,7 @@ def test_a_folder_that_was_moved_can_be_queried(tmp_path, name):
     old.lake.write(baskets(1, 2), BASKETS, "r1")
     old.lake.write(faults("r1"), FAULTS, "r1")
     publish(old, GRAPH)
-    assert is_published(old)
+    assert is_published(old, GRAPH)
     moved = DataFolder(tmp_path / name)
     old.root.rename(moved.root)
     with duckdb.connect(str(moved.warehouse), read_only=True) as con:
@@ -240,9 +240,9 @@ def test_a_folder_that_was_moved_can_be_queried(tmp_path, name):
             con.execute("SELECT count(*) FROM baskets")
         con.execute(f"SET VARIABLE {VARIABLE} = $place", {"place": glob.escape(str(moved.root))})
         assert con.execute("SELECT count(*) FROM baskets").fetchone() == (2,)
-    assert not is_published(moved)
+    assert not is_published(moved, GRAPH)
     publish(moved, GRAPH)
-    assert is_published(moved)
+    assert is_published(moved, GRAPH)
     assert tables_of(moved.warehouse)["baskets"][1] == 2
 
 
@@ -253,28 +253,39 @@ def test_a_copy_shows_itself_and_not_the_original(tmp_path):
     copy = DataFolder(tmp_path / "copy")
     shutil.copytree(original.root, copy.root)
     original.lake.write(baskets(1, 2, 3), BASKETS, "r1")
-    assert not is_published(copy)
+    assert not is_published(copy, GRAPH)
     publish(copy, GRAPH)
     assert tables_of(copy.warehouse)["baskets"][1] == 1
 
 
 def test_whether_the_warehouse_shows_the_lake_as_it_is(folder, lake):
-    assert not is_published(folder)
+    assert not is_published(folder, GRAPH)
     lake.write(thresholds(low=1.0), THRESHOLDS)
     publish(folder, GRAPH)
-    assert is_published(folder)
+    assert is_published(folder, GRAPH)
     for change in (
         lambda: lake.write(thresholds(low=2.0), THRESHOLDS),
         lambda: lake.write(baskets(1), BASKETS, "r1"),
-        lambda: lake.write(baskets(1, 2), BASKETS, "r1"),
         lambda: lake.drop(BASKETS, "r1"),
+        lambda: lake.write(faults("r1"), FAULTS, "r1"),
+        lambda: lake.write(faults("r1").clear(), FAULTS, "r1"),
+        lambda: lake.drop(FAULTS, "r1"),
         lambda: folder.warehouse.write_bytes(b"not a database"),
         folder.warehouse.unlink,
     ):
         change()
-        assert not is_published(folder)
+        assert not is_published(folder, GRAPH)
         publish(folder, GRAPH)
-        assert is_published(folder)
+        assert is_published(folder, GRAPH)
+
+
+def test_a_view_shows_what_comes_into_its_folder_by_itself(folder, lake):
+    lake.write(baskets(1), BASKETS, "r1")
+    publish(folder, GRAPH)
+    lake.write(baskets(1, 2), BASKETS, "r1")
+    lake.write(baskets(1), BASKETS, "r2")
+    assert is_published(folder, GRAPH)
+    assert tables_of(folder.warehouse)["baskets"][1] == 3
 
 
 _OPEN = """
