@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+SAMPLE = Path(__file__).parents[1] / "data" / "sample"
 
 
 def pytest_addoption(parser):
@@ -20,3 +24,17 @@ def location(tmp_path, instance):
     from tests.locations import Location
 
     return Location(tmp_path, instance)
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory, worker_id):
+    """The data folder of the sample runs, filled once for all tests and workers. Whoever takes it only reads it."""
+    from infrascope_core.pipeline import refresh
+    from infrascope_core.store.folder import DataFolder
+
+    if not list(SAMPLE.glob("*.txt.gz")):
+        pytest.skip("no sample runs are recorded here")
+    base = tmp_path_factory.getbasetemp()
+    folder = DataFolder((base if worker_id == "master" else base.parent) / "sample", sources=(SAMPLE,))
+    refresh(folder)
+    return folder

@@ -13,7 +13,6 @@ from infrascope_core.store.product import Scope
 from tests.core.handmade import HandMade
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "data" / "sample"
 
 
 @pytest.fixture(scope="session")

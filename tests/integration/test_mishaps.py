@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.pipeline import refresh
 from infrascope_core.reports.summary import summarize
 from infrascope_core.run_files import ingestion
 from infrascope_core.run_files.reader import read_run_file
@@ -25,7 +24,6 @@ from infrascope_core.run_files.tables import REJECTED_FILES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import Lake
 from infrascope_core.symbols.tables import BASKETS
-from tests.core.conftest import SAMPLE
 from tests.runs import write_run
 
 app = build_app()
@@ -292,10 +290,8 @@ def test_the_same_bytes_whatever_the_threads_and_the_order_of_runs(tmp_path):
     assert len(prints[0]) > 40
 
 
-@pytest.mark.skipif(not list(SAMPLE.glob("*.txt.gz")), reason="no sample runs are recorded here")
-def test_the_samples_worst_episodes_name_injected_disturbances(tmp_path):
-    folder = DataFolder(tmp_path, sources=(SAMPLE,))
-    refresh(folder)
+def test_the_samples_worst_episodes_name_injected_disturbances(sample):
+    folder = sample
     summary = summarize(folder)
     named = summary.episodes.filter(fault="sync_writes", subsystem="Storage").height
     named += summary.episodes.filter(fault="memory_growth", subsystem="Memory").height

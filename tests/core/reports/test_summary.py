@@ -17,7 +17,6 @@ from infrascope_core.reports.summary import by_reason, summarize, use_of_metrics
 from infrascope_core.reports.tables import ANOMALY_EPISODES
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
-from tests.core.conftest import SAMPLE
 from tests.core.handmade import START, HandMade
 
 
@@ -172,9 +171,8 @@ def test_each_use_of_a_metric_has_its_reason(handmade):
     assert found == [*watched[:2], watched[3], *left_out, ("left out", 1, "redundant")]
 
 
-@pytest.mark.skipif(not list(SAMPLE.glob("*.txt.gz")), reason="no sample runs are recorded here")
-def test_the_metrics_that_are_watched_are_those_that_the_detectors_see(make_all, tmp_path):
-    folder = make_all(tmp_path / "data", SAMPLE, until="baselines")
+def test_the_metrics_that_are_watched_are_those_that_the_detectors_see(sample):
+    folder = sample
     watched = use_of_metrics(folder).filter(use="watched")["metrics"].sum()
     features = folder.lake.read_all(WINDOW_FEATURES)
     assert watched == features["metric"].n_unique() > 50

@@ -10,8 +10,8 @@ import pytest
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
+from tests.conftest import SAMPLE
 from tests.core import notebook
-from tests.core.conftest import SAMPLE
 from tests.generated import cpu_columns, frame, gpu_columns, write
 
 EXACT = Settings(recipe="infrascope")
