@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +21,7 @@ from infrascope_core.reports import products as reports
 from infrascope_core.run_files import products as run_files
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import OnProgress, Product, Scope
@@ -109,6 +113,43 @@ def refresh(
             raise
         _show_what_is_made(folder, graph)
         work.raise_failures()
+
+
+def forget(
+    folder: DataFolder,
+    run_key: str,
+    on_progress: OnProgress = lambda product, done, total: None,
+    *,
+    graph: Graph = GRAPH,
+) -> None:
+    """Remove a run whose file was deleted: what was made of it, and its part in what is pooled over runs.
+
+    Parameters
+    ----------
+    folder : DataFolder
+        The data folder, under the settings that it was last filled by.
+    run_key : str
+        The run.
+    on_progress : callable
+        See `refresh`.
+    graph : Graph
+        The products.
+
+    Raises
+    ------
+    InfraScopeError
+        There is no such run, or its file still lies where it was read and would be read again.
+    """
+    row = folder.lake.row(RUN_FILES, run_key)
+    if row is None:
+        raise InfraScopeError(f"{run_key[:200]}: there is no run of that name")
+    if row["source"] and os.path.lexists(row["source"]):
+        raise InfraScopeError(f"{row['source']}: still lies there and would be read again; delete it first")
+    with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
+        graph.forget(folder, run_key)
+        for picture in folder.root.glob(f"pictures/*/{glob.escape(run_key)}.png"):
+            picture.unlink(missing_ok=True)
+    refresh(replace(folder, sources=()), False, on_progress, graph=graph)
 
 
 def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:

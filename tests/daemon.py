@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -27,10 +29,25 @@ class Server:
     ----------
     place : Path
         Holds `home`, `runs`, `data` and `dev.log`.
+    port : int
+        Where it listens, on 127.0.0.1.
+    process : subprocess.Popen
+        `dagster dev`; its code server, daemon and runs are of its process group.
     """
 
     place: Path
     port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def instance(self) -> dg.DagsterInstance:
+        """The server's instance, from outside."""
+        return dg.DagsterInstance.from_config(str(self.place / "home"))
+
+    def kill(self) -> None:
+        """Kill the server, the daemon and all runs, as a loss of power would."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
         """Answer of a GraphQL query."""
@@ -79,14 +96,14 @@ def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: P
     Parameters
     ----------
     place : Path
-        An empty folder.
+        An empty folder, or that of a server that ran before.
     module : str
         The code location.
     runs : Path, optional
         Where run files lie; by default `place/runs`.
     """
     home = place / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
     (place / "runs").mkdir(exist_ok=True)
     workspace = place / "workspace.yaml"
@@ -103,17 +120,18 @@ def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: P
         "INFRASCOPE_RUNS": str(runs or place / "runs"),
     }
     dagster = str(Path(sys.executable).with_name("dagster"))
-    with (place / "dev.log").open("w") as log:
+    with (place / "dev.log").open("a") as log:
         process = subprocess.Popen(
             [dagster, "dev", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)],
             cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
-            server = Server(place, port)
+            server = Server(place, port, process)
             wait_for(lambda: _answers(server), 120)
             yield server
         finally:
-            os.killpg(process.pid, signal.SIGINT)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:

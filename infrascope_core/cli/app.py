@@ -6,6 +6,7 @@ import typer
 
 from infrascope_core.cli.collect import collect
 from infrascope_core.cli.evaluate import evaluate
+from infrascope_core.cli.forget import forget
 from infrascope_core.cli.report import report
 from infrascope_core.cli.run import run
 from infrascope_core.cli.simulate import simulate
@@ -37,7 +38,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (run, summary, report, simulate, collect, evaluate):
+    for command in (run, summary, report, forget, simulate, collect, evaluate):
         app.command()(command)
     return app
 

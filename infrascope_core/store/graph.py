@@ -277,6 +277,14 @@ class Graph:
             folder.lake.write(frame, made, made_from=now.as_text())
         return frame
 
+    def forget(self, folder: DataFolder, run_key: str) -> None:
+        """Remove all products of a run, with their files; pooled products are stale thereby."""
+        for product in self.order:
+            if product.scope.per_run:
+                for file in product.files(folder, run_key):
+                    file.unlink(missing_ok=True)
+        folder.lake.drop_run(run_key)
+
 
 @dataclass(frozen=True)
 class State:

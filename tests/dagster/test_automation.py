@@ -9,7 +9,7 @@ from typing import Any, Literal
 import dagster as dg
 import pytest
 
-from infrascope_core.pipeline import GRAPH
+from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_dagster.defs.sensors import run_file_sensor
@@ -38,11 +38,16 @@ class Clock:
         if isinstance(result, dg.SkipReason):
             return []
         self.cursor = result.cursor
+        instance = self.location.instance
         for request in result.dynamic_partitions_requests:
-            self.location.instance.add_dynamic_partitions(RUN_FILES.name, list(request.partition_keys))
+            if isinstance(request, dg.DeleteDynamicPartitionsRequest):
+                for key in request.partition_keys:
+                    instance.delete_dynamic_partition(RUN_FILES.name, key)
+            else:
+                instance.add_dynamic_partitions(RUN_FILES.name, list(request.partition_keys))
         for event in result.asset_events:
-            self.location.instance.report_runless_asset_event(event)
-        return [event.partition for event in result.asset_events]
+            instance.report_runless_asset_event(event)
+        return [event.partition for event in result.asset_events if event.asset_key == dg.AssetKey("source_files")]
 
     def tick(self, at: datetime | None = None) -> dict[str, Requested]:
         """What the conditions ask for now, or at another time."""
@@ -228,4 +233,41 @@ def test_the_sensor_is_capped_and_survives_a_missing_folder(clock, monkeypatch):
     keys = [write_run(clock.location.runs, second).stem for second in range(1, 6)]
     assert [clock.sense() for _ in range(4)] == [keys[:2], keys[2:4], keys[4:], []]
     clock.location.runs.rename(clock.location.runs.with_name("away"))
+    assert clock.sense() == []
+
+
+def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_kept(clock):
+    good = write_run(clock.location.runs, 1)
+    bad = write_run(clock.location.runs, 2)
+    bad.write_text("nothing")
+    clock.sense()
+    clock.settle()
+    good.unlink()
+    bad.unlink()
+    assert clock.sense() == [good.stem]
+    assert clock.location.instance.get_dynamic_partitions(RUN_FILES.name) == [good.stem]
+    record = clock.location.instance.fetch_observations(dg.AssetKey("source_files"), limit=1).records[0]
+    assert record.partition_key == good.stem
+    assert record.event_log_entry.asset_observation.metadata["deleted"].value is True
+    assert clock.sense() == []
+    history = clock.settle()
+    assert {name for tick in history for name in tick} == {"rejected_files"}
+    assert clock.location.folder.lake.read(REJECTED_FILES).is_empty()
+    # it may come back
+    write_run(clock.location.runs, 1)
+    assert clock.sense() == [good.stem]
+
+
+def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clock):
+    keys = [write_run(clock.location.runs, second).stem for second in (1, 2)]
+    refresh(clock.location.folder)
+    assert clock.sense() == keys
+    clock.sense()
+    assert [name for tick in clock.settle() for name in tick] == []
+    for name in ("run_files", "telemetry", "faults", *PRODUCTS):
+        assert clock.location.materialized(name) == set(keys), name
+        assert clock.location.metadata(name, keys[0])["kept"].value is True
+    rows = clock.location.metadata("anomaly_scores", keys[1])["dagster/row_count"].value
+    assert rows == clock.location.folder.lake.read("anomaly_scores", keys[1]).height > 0
+    assert clock.location.metadata("thresholds")["dagster/row_count"].value > 0
     assert clock.sense() == []

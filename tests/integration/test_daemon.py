@@ -1,42 +1,127 @@
-"""With a real `dagster dev` and its daemon: a file that is dropped in arrives, a bad neighbour stops nothing."""
+"""With a real `dagster dev` and its daemon: files come, change and go, processes are killed, and all becomes current."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import socket
 
+import dagster as dg
 import pytest
 
-from infrascope_core.anomalies.tables import ANOMALY_REASONS
+from infrascope_core.pipeline import GRAPH
+from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
-from tests.daemon import serving, wait_for
+from infrascope_core.store.product import Scope
+from infrascope_dagster.partitions import RUN_FILES, RUN_FILES_NAME
+from tests.daemon import Server, serving, wait_for
 from tests.runs import write_run
 
 pytestmark = pytest.mark.slow
 
+PER_RUN = [table.name for product in GRAPH.order if product.scope.per_run for table in product.tables]
+MODELS = ("metric_catalog", "thresholds", "baselines")
+SOON = 300
 
-@pytest.fixture
-def server(tmp_path):
+
+def folder_of(server: Server) -> DataFolder:
+    return DataFolder(server.place / "data", sources=(server.place / "runs",))
+
+
+def is_current(server: Server, *keys: str) -> bool:
+    """Whether the products of these runs exist, and rest on what is there now."""
+    folder = folder_of(server)
+    stale = GRAPH.stale(folder, keys)
+    return set(keys) <= set(GRAPH.runs(folder)["run_key"]) and not set(keys) & set().union(*stale.values())
+
+
+def is_green(server: Server, *keys: str) -> bool:
+    """Whether Dagster shows the partitions of all per-run assets as materialized."""
+    with server.instance as instance:
+        states = [instance.get_status_by_partition(dg.AssetKey(name), keys, RUN_FILES) or {} for name in PER_RUN]
+    return all(state.get(key) == dg.AssetPartitionStatus.MATERIALIZED for state in states for key in keys)
+
+
+def runs_of(server: Server) -> list[dg.DagsterRun]:
+    with server.instance as instance:
+        return list(instance.get_runs())
+
+
+def kill_a_run(server: Server) -> str:
+    """Kill the process of a run that is at work; returns the run's id."""
+    found: list[tuple[str, int]] = []
+
+    def at_work() -> bool:
+        with server.instance as instance:
+            for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+                text = " ".join(entry.message for entry in instance.all_logs(run.run_id))
+                if (pid := re.search(r"Started process for run \(pid: (\d+)\)", text)) is not None:
+                    found.append((run.run_id, int(pid[1])))
+        return bool(found)
+
+    wait_for(at_work, SOON)
+    run_id, pid = found[0]
+    os.kill(pid, signal.SIGKILL)
+    return run_id
+
+
+def test_files_arrive_are_replaced_and_deleted_with_no_click(tmp_path):
     with serving(tmp_path) as server:
-        yield server
+        folder, lake = server.place, folder_of(server).lake
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5):
+            pass
+        with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.2", server.port), timeout=5):
+            pass
+
+        # one file, in three runs: read, made, and the list of what was rejected
+        first = write_run(folder / "runs", 1).stem
+        wait_for(lambda: is_current(server, first), SOON)
+        wait_for(lambda: is_green(server, first), SOON)
+        assert len(runs_of(server)) <= 3
+
+        # many, and a bad one beside them
+        keys = [write_run(folder / "runs", second).stem for second in range(2, 13)]
+        bad = write_run(folder / "runs", 13)
+        bad.write_text("nothing")
+        wait_for(lambda: is_current(server, first, *keys), SOON)
+        wait_for(lambda: lake.read(REJECTED_FILES)["run_key"].to_list() == [bad.stem], SOON)
+        models = {name: lake.read(name) for name in MODELS}
+
+        # twelve are replaced at once, the bad one is healed, two are deleted
+        for second in range(1, 14):
+            write_run(folder / "runs", second, samples=450)
+        wait_for(lambda: is_current(server, first, *keys, bad.stem), SOON)
+        assert {run_file(folder_of(server), key)["samples"] for key in (first, *keys, bad.stem)} == {450}
+        assert all(lake.read(name).equals(models[name]) for name in MODELS)
+        wait_for(lambda: is_green(server, first, *keys, bad.stem), SOON)
+        for key in keys[:2]:
+            (folder / "runs" / f"{key}.txt").unlink()
+        gone = write_run(folder / "runs", 20)
+        gone.write_text("nothing")
+        with server.instance as instance:
+            wait_for(lambda: lake.has("run_files", gone.stem), SOON)
+            gone.unlink()
+            wait_for(lambda: gone.stem not in instance.get_dynamic_partitions(RUN_FILES_NAME), SOON)
+            assert set(keys[:2]) <= set(instance.get_dynamic_partitions(RUN_FILES_NAME))
+        assert is_current(server, *keys[2:])
+        assert is_green(server, first, *keys)
 
 
-def test_dropped_files_arrive_with_no_click(server):
-    folder, port = server.place, server.port
-    lake = DataFolder(folder / "data").lake
-    keys = [write_run(folder / "runs", second).stem for second in (1, 2)]
-    bad = write_run(folder / "runs", 3)
-    bad.write_text("nothing")
-    wait_for(lambda: all(lake.has(ANOMALY_REASONS, key) for key in keys), 900)
-    wait_for(lambda: lake.read(REJECTED_FILES)["run_key"].to_list() == [bad.stem], 120)
-    assert not lake.has(ANOMALY_REASONS, bad.stem)
-
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
-        pass
-    with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.2", port), timeout=5):
-        pass
-
-    models = {name: lake.read(name) for name in ("metric_catalog", "thresholds", "baselines")}
-    late = [write_run(folder / "runs", 3).stem, write_run(folder / "runs", 4).stem]
-    wait_for(lambda: all(lake.has(ANOMALY_REASONS, key) for key in late), 900)
-    assert all(lake.read(name).equals(models[name]) for name in models)
+def test_a_backfill_outlives_the_loss_of_a_run_and_of_everything(tmp_path):
+    """The obvious backfill of a fresh folder: a run is killed, then server, daemon and runs; it ends green."""
+    keys = [write_run(tmp_path / "away", second).stem for second in range(1, 31)]
+    with serving(tmp_path, runs=tmp_path / "away") as server:
+        server.add_partitions(keys)
+        names = [t.name for p in GRAPH.order if p.scope is not Scope.STUDIED and p.scope.per_run for t in p.tables]
+        backfill = server.backfill(names, keys)
+        lost = kill_a_run(server)
+        wait_for(lambda: any(run.parent_run_id == lost for run in runs_of(server)), SOON)
+        kill_a_run(server)
+        server.kill()
+    with serving(tmp_path, runs=tmp_path / "away") as server:
+        wait_for(lambda: server.status(backfill)[0] != "REQUESTED", 2 * SOON)
+        assert server.status(backfill)[0] == "COMPLETED_SUCCESS"
+        assert is_current(server, *keys)
+        assert is_green(server, *keys)
