@@ -1,4 +1,4 @@
-"""With a real `dagster dev` and its daemon: files come, change and go, processes are killed, and all becomes current."""
+"""With a real `dagster dev`: files come, change and go, processes are killed, and everything becomes current."""
 
 from __future__ import annotations
 
