@@ -1,9 +1,15 @@
-"""What the data folder holds and Dagster has no record of: made by the command line, or by a run that was killed."""
+"""What lies in the data folder as materializations: for what is made, or was made, outside of its own asset's step.
 
-from collections.abc import Iterator
+What belongs here: the events, and which of them an instance lacks, because the command line made the product, or a run
+that was killed.
+"""
+
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
+import polars as pl
 
+from infrascope_core.contract import Table
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
@@ -11,8 +17,28 @@ from infrascope_core.store.product import Product
 from infrascope_dagster import presentation
 from infrascope_dagster.partitions import RUN_FILES_NAME
 
+DATA_VERSION = "dagster/data_version"
 _MANY = 10**9
-"""No pictures are drawn of runs that are adopted: the sensor has seconds, not minutes."""
+"""No pictures are drawn of runs that are recorded with all the others."""
+
+
+def of_run(
+    folder: DataFolder, product: Product, run_key: str, frames: Sequence[pl.DataFrame], *, kept: bool = False
+) -> Iterator[dg.AssetMaterialization]:
+    """A materialization of each table of a product of a run; `frames` as in `presentation.of_run`."""
+    shown = presentation.of_run(folder, product, run_key, frames, batch=_MANY)
+    for table in product.tables:
+        metadata = {**shown[table.name], "kept": True} if kept else shown[table.name]
+        yield dg.AssetMaterialization(table.name, partition=run_key, metadata=metadata)
+
+
+def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dg.AssetMaterialization:
+    """The materialization of a pooled product."""
+    return dg.AssetMaterialization(
+        table.name,
+        metadata=presentation.of_pooled(folder, table, frame),
+        tags={DATA_VERSION: folder.lake.version(table) or ""},
+    )
 
 
 def unrecorded(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[dg.AssetMaterialization]:
@@ -20,11 +46,17 @@ def unrecorded(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -
 
     Each holds its own partition's figures, as a run would have recorded them.
     """
-    yield from _per_run(instance, folder, graph)
-    yield from _pooled(instance, folder, graph)
+    yield from _unrecorded_per_run(instance, folder, graph)
+    for product in graph.order:
+        table = product.tables[0]
+        version = None if product.scope.per_run else folder.lake.version(table)
+        if version is not None and version != _recorded_version(instance, table.name):
+            yield of_pooled(folder, table, folder.lake.read(table))
 
 
-def _per_run(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[dg.AssetMaterialization]:
+def _unrecorded_per_run(
+    instance: dg.DagsterInstance, folder: DataFolder, graph: Graph
+) -> Iterator[dg.AssetMaterialization]:
     here = set(graph.runs(folder)["run_key"]) & set(instance.get_dynamic_partitions(RUN_FILES_NAME))
     products = [product for product in graph.order if product.scope.per_run]
     missing = {p.name: here - instance.get_materialized_partitions(dg.AssetKey(p.name)) for p in products}
@@ -33,31 +65,20 @@ def _per_run(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> 
     stale = graph.stale(folder, here & set(Inbox.of(folder).keys))
     for product in products:
         for key in sorted(missing[product.name] - stale[product.name]):
-            yield from record_of_run(folder, product, key)
+            yield from of_run(folder, product, key, kept_frames(folder, product, key), kept=True)
 
 
-def record_of_run(folder: DataFolder, product: Product, key: str) -> Iterator[dg.AssetMaterialization]:
-    """The materializations of a product of one run, read from the lake."""
-    frames = [folder.lake.read(table, key) for table in product.tables if not table.wide]
-    frames = frames if len(frames) == len(product.tables) else frames[:1]
-    shown = presentation.of_run(folder, product, key, frames, batch=_MANY)
+def kept_frames(folder: DataFolder, product: Product, run_key: str) -> list[pl.DataFrame]:
+    """The tables of a product of a run as they lie in the lake, up to one that is too wide to be read for it."""
+    frames = []
     for table in product.tables:
-        yield dg.AssetMaterialization(table.name, partition=key, metadata={**shown[table.name], "kept": True})
-
-
-def _pooled(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[dg.AssetMaterialization]:
-    for product in graph.order:
-        table = product.tables[0]
-        version = None if product.scope.per_run else folder.lake.version(table)
-        if version is not None and version != _recorded_version(instance, table.name):
-            yield dg.AssetMaterialization(
-                table.name,
-                metadata=presentation.of_pooled(folder, table, folder.lake.read(table)),
-                tags={"dagster/data_version": version},
-            )
+        if table.wide:
+            break
+        frames.append(folder.lake.read_cached(table, run_key))
+    return frames
 
 
 def _recorded_version(instance: dg.DagsterInstance, asset: str) -> str | None:
     event = instance.get_latest_materialization_event(dg.AssetKey(asset))
     materialization = event.asset_materialization if event else None
-    return (materialization.tags or {}).get("dagster/data_version") if materialization else None
+    return (materialization.tags or {}).get(DATA_VERSION) if materialization else None

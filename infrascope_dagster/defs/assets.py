@@ -8,7 +8,7 @@ import dagster as dg
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
-from infrascope_dagster import loading, presentation
+from infrascope_dagster import adoption, loading, presentation
 from infrascope_dagster.automation import Staleness, condition_of
 from infrascope_dagster.batches import MetadataByAsset, each_key, record
 from infrascope_dagster.partitions import BATCHES, RUN_FILES
@@ -70,8 +70,7 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
         def work(key: str) -> MetadataByAsset:
             kept = graph.is_current(folder, product.name, key)
             if kept:
-                frames = [folder.lake.read_cached(table, key) for table in product.tables if not table.wide]
-                frames = frames if len(frames) == len(product.tables) else frames[:1]
+                frames = adoption.kept_frames(folder, product, key)
             else:
                 frames = list(graph.make(folder, product.name, key))
             if product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted":
@@ -98,17 +97,9 @@ def visit(context: dg.AssetExecutionContext, infrascope: DataFolderResource, gra
     folder, table = infrascope.folder(), model.tables[0]
     before = folder.lake.version(table)
     frame = graph.make_pooled(folder, table)
-    version = folder.lake.version(table) or ""
-    if version == before:
-        return
-    context.log.info(f"{table.name}: fitted what it lacked, on the runs at hand")
-    context.log_event(
-        dg.AssetMaterialization(
-            table.name,
-            metadata=presentation.of_pooled(folder, table, frame),
-            tags={"dagster/data_version": version},
-        )
-    )
+    if folder.lake.version(table) != before:
+        context.log.info(f"{table.name}: fitted what it lacked, on the runs at hand")
+        context.log_event(adoption.of_pooled(folder, table, frame))
 
 
 def pooled(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDefinition:

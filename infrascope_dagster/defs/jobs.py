@@ -10,12 +10,9 @@ from infrascope_core.pipeline import refresh
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
-from infrascope_dagster import loading, presentation
+from infrascope_dagster import adoption, loading
 from infrascope_dagster.partitions import register
 from infrascope_dagster.resources import DataFolderResource
-
-_MANY = 10**9
-"""No pictures are drawn of runs that are made with all the others."""
 
 
 def per_run_assets(graph: Graph) -> list[str]:
@@ -47,17 +44,12 @@ def bring_up_to_date(context: dg.OpExecutionContext, infrascope: DataFolderResou
 
     def on_made(product: Product, run_key: str | None, frames: Sequence[pl.DataFrame]) -> None:
         if run_key is None:
-            table = product.tables[0]
-            shown = {table.name: presentation.of_pooled(folder, table, frames[0])}
-        elif product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted":
-            return  # it is listed in rejected_files
-        else:
-            shown = presentation.of_run(folder, product, run_key, frames, batch=_MANY)
-        for table in product.tables:
-            version = {} if run_key else {"dagster/data_version": folder.lake.version(table) or ""}
-            context.log_event(
-                dg.AssetMaterialization(table.name, partition=run_key, metadata=shown.get(table.name, {}), tags=version)
-            )
+            context.log_event(adoption.of_pooled(folder, product.tables[0], frames[0]))
+        elif (
+            product.scope is not Scope.ARRIVING or frames[0]["status"][0] == "accepted"
+        ):  # else it is in rejected_files
+            for event in adoption.of_run(folder, product, run_key, frames):
+                context.log_event(event)
 
     def on_progress(product: str, done: int, total: int) -> None:
         if done == total:
