@@ -6,7 +6,7 @@ was missing at the time. Products per run are asked for at once, in one run from
 models are visited by the runs that need them; what is pooled is made anew on a cron tick.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -90,49 +90,76 @@ class Stale(dg.AutomationCondition[dg.AssetKey]):
     @property
     def description(self) -> str:
         """The condition in words."""
-        return "was never made, or rests on something that changed"
+        return "Was never made, or rests on something that changed"
 
     def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
         """Look up the partitions of the asset that is evaluated."""
         stale = self._staleness.of(context.key.to_user_string(), context.evaluation_time)
-        candidates = context.candidate_subset
         if isinstance(stale, bool):
-            found = candidates if stale else context.get_empty_subset()
-        else:
-            found = candidates.compute_intersection_with_partition_keys(
-                stale & candidates.expensively_compute_partition_keys()
-            )
-        return dg.AutomationResult(context, found)
+            return dg.AutomationResult(context, context.candidate_subset if stale else context.get_empty_subset())
+        return dg.AutomationResult(context, _among(context, stale))
+
+
+class Waits(dg.AutomationCondition[dg.AssetKey]):
+    """True for partitions of which an earlier product is stale and is not made in the same run.
+
+    It says in one node what `any_deps_match(stale & ~will_be_requested)` says in four for each of up to six inputs: all
+    nodes are stored with every evaluation.
+    """
+
+    def __init__(self, staleness: Staleness, before: Sequence[str]) -> None:
+        self._staleness = staleness
+        self._before = before
+
+    @property
+    def name(self) -> str:
+        """The condition's name in the UI."""
+        return "waits"
+
+    @property
+    def description(self) -> str:
+        """The condition in words, with the products."""
+        return f"One of {', '.join(self._before)} is stale and is not made in the same run"
+
+    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
+        """Compare what is stale of the earlier products with what this evaluation has asked for."""
+        waiting: set[str] = set()
+        for name in self._before:
+            asked = context.request_subsets_by_key.get(dg.AssetKey(name))
+            stale = self._staleness.of(name, context.evaluation_time)
+            if isinstance(stale, set):
+                waiting |= stale - (asked.expensively_compute_partition_keys() if asked else set())
+        return dg.AutomationResult(context, _among(context, waiting))
+
+
+def _among(context: dg.AutomationContext[dg.AssetKey], keys: Set[str]) -> Any:
+    """Those of the evaluated partitions."""
+    candidates = context.candidate_subset
+    return candidates.compute_intersection_with_partition_keys(keys & candidates.expensively_compute_partition_keys())
 
 
 def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
     """When a product is materialized without a click."""
     stale: Any = Stale(staleness)
     due = stale & ~Condition.in_progress()
+    failed = Condition.execution_failed()
+    an_hour_passed = Condition.cron_tick_passed(RETRY_CRON)
     match product.scope:
         case Scope.ARRIVING:
-            return (due & _may_try()).with_label("a run file arrived or changed")
+            renewed = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
+            return (due & (~failed | renewed | an_hour_passed)).with_label("a run file arrived or changed")
         case Scope.PER_RUN:
-            # a key of which something earlier is stale and cannot be made now waits for it
             before = [table.name for table in product.reads if graph.product(table).scope is Scope.PER_RUN]
-            if before:
-                waits = Condition.any_deps_match(stale & ~Condition.will_be_requested())
-                due = due & ~waits.allow(dg.AssetSelection.assets(*before))
-            return (due & _may_try()).with_label("stale, in one run with what it is made from")
+            due = due & ~Waits(staleness, before) if before else due
+            return (due & (~failed | an_hour_passed)).with_label("stale, in one run with what it is made from")
         case Scope.GATHERED:
-            return (due & ~Condition.any_deps_in_progress() & _may_try()).with_label("after every ingest run")
+            due = due & ~Condition.any_deps_in_progress()
+            return (due & (~failed | an_hour_passed)).with_label("after every ingest run")
         case Scope.FITTED | Scope.MINED | Scope.COMPARED:
-            return (due & Condition.cron_tick_passed(MINING_CRON)).with_label(
-                f"{product.scope}: on the clock, if stale"
-            )
+            on_the_clock = due & Condition.cron_tick_passed(MINING_CRON)
+            return on_the_clock.with_label(f"{product.scope}: on the clock, if stale")
         case Scope.STUDIED:
             return (due & Condition.cron_tick_passed(STUDY_CRON)).with_label("studied: once a week, if stale")
-
-
-def _may_try() -> Any:
-    """What failed waits until something that it is made from is new, or for the hour."""
-    renewed = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
-    return ~Condition.execution_failed() | renewed | Condition.cron_tick_passed(RETRY_CRON)
 
 
 ON_THE_HOUR = Condition.cron_tick_passed("0 * * * *").with_label("every hour")

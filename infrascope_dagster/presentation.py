@@ -30,6 +30,7 @@ mpl.use("agg")
 
 PREVIEW_ROWS = 8
 _RUN_PREVIEW_ROWS = 3
+_RUN_PREVIEW_COLUMNS = 8
 _LEVELS = {"LOW": "#9ecae1", "MED": "#4292c6", "HIGH": "#08306b"}
 _MOST_PICTURES = 12
 """Runs of a batch up to which each gets a picture: drawing one takes as long as making the product."""
@@ -66,7 +67,8 @@ def of_run(
     for table, frame in zip(product.tables, frames, strict=False):
         shown = found[table.name]
         shown |= {"dagster/row_count": frame.height, **FACTS.get(table.name, _nothing)(folder, frame)}
-        shown["preview"] = preview(frame.drop("run_key", strict=False), _RUN_PREVIEW_ROWS)
+        if table.key != ("run_key",):  # of one row, the facts are enough
+            shown["preview"] = preview(frame.drop("run_key", strict=False)[:, :_RUN_PREVIEW_COLUMNS], _RUN_PREVIEW_ROWS)
         if table.name in PICTURES and batch <= _MOST_PICTURES and frame.height:
             figure = PICTURES[table.name](folder, frame)
             if figure is not None:
@@ -128,8 +130,10 @@ def _nothing(folder: DataFolder, frame: pl.DataFrame) -> Mapping[str, Any]:
 
 
 def _run_file(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
-    samples, size = row["samples"][0], row["bytes"][0]
-    return {} if samples is None else {"samples": samples, "megabytes": round(size / 1e6, 3)}
+    if row["samples"][0] is None:
+        return {}
+    whole = ("platform", "phase", "workload", "host", "samples", "metrics", "interval_s")
+    return {**{name: row[name][0] for name in whole}, "megabytes": round(row["bytes"][0] / 1e6, 3)}
 
 
 def _catalog(folder: DataFolder, catalog: pl.DataFrame) -> Mapping[str, Any]:
