@@ -31,7 +31,7 @@ test: $(READY)   ## ruff, mypy and pytest
 
 check: $(READY)  ## everything that `make test` does, and the long suite (a real daemon, the benchmarks' smoke run)
 	$(MAKE) test
-	$(BIN)/pytest -q -m slow
+	$(BIN)/pytest -q -m slow -n 2 --dist loadgroup
 
 dev: $(READY)    ## the Dagster UI on localhost, with the sample runs registered
 	@$(BIN)/python -m infrascope_dagster.dev

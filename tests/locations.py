@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -25,9 +27,15 @@ class Location:
         self.runs.mkdir(exist_ok=True)
         self.graph = graph
         self.resource = DataFolderResource(data=str(place / "data"), sources=[str(self.runs)])
-        self.defs = build_defs(self.resource, graph)
-        self._assets = assets_of(graph, self.resource)
         self.instance = instance
+
+    @cached_property
+    def defs(self) -> dg.Definitions:
+        return build_defs(self.resource, self.graph)
+
+    @cached_property
+    def _assets(self) -> list[Any]:
+        return assets_of(self.graph, self.resource)
 
     @property
     def folder(self):

@@ -69,11 +69,13 @@ def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=ASIDE_SUFFIX, dir=target.parent) as place:
         path = Path(place) / target.name
         with connect(str(path)) as con:
+            con.begin()  # one commit, not one a table
             con.execute(f"CREATE TABLE {PLACE} AS SELECT {literal(str(folder.root.absolute()))} AS path")
             for product in graph.order:
                 for table in product.tables:
                     if not table.wide:
                         _show(con, folder, product, table)
+            con.commit()
         # a log that somebody left beside the old file would be taken for the new one's
         target.with_name(target.name + ".wal").unlink(missing_ok=True)
         # what changes while the file is built is newer than it
@@ -129,17 +131,18 @@ def keep_published(folder: DataFolder, graph: Graph) -> None:
 
 
 def _show(con: duckdb.DuckDBPyConnection, folder: DataFolder, product: Product, table: Table) -> None:
-    name, lake = identifier(table.name), folder.lake
+    name, lake, kind = identifier(table.name), folder.lake, "TABLE"
     if product.scope.per_run and lake.keys(table):
         files = literal(f"/lake/{table.name}/*.parquet")
         place = literal(glob.escape(str(folder.root.absolute())))
-        kind = "TABLE" if product.copied else "VIEW"
-        where = place if product.copied else f"coalesce(getvariable({literal(VARIABLE)}), {place})"
-        con.execute(f"CREATE {kind} {name} AS FROM read_parquet({where} || {files})")
+        if not product.copied:
+            kind, place = "VIEW", f"coalesce(getvariable({literal(VARIABLE)}), {place})"
+        con.execute(f"CREATE {kind} {name} AS FROM read_parquet({place} || {files})")
+    elif not product.scope.per_run and lake.has(table):
+        file = literal(glob.escape(str(lake.path(table).absolute())))
+        con.execute(f"CREATE TABLE {name} AS FROM read_parquet({file})")
     else:
-        kind = "TABLE"
-        frame = table.empty() if product.scope.per_run else lake.read(table)
-        con.register("product", frame.to_arrow())
+        con.register("product", table.empty().to_arrow())
         con.execute(f"CREATE TABLE {name} AS SELECT * FROM product")
         con.unregister("product")
     con.execute(f"COMMENT ON {kind} {name} IS {literal(table.meaning)}")

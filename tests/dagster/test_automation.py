@@ -92,7 +92,9 @@ class Clock:
 
 @pytest.fixture
 def clock(location, monkeypatch):
-    monkeypatch.setattr("infrascope_dagster.presentation._MOST_PICTURES", 0)  # a picture takes as long as its product
+    """Without what takes longest and does not matter here: pictures, and fits of detectors."""
+    monkeypatch.setattr("infrascope_dagster.presentation._MOST_PICTURES", 0)
+    monkeypatch.setattr("infrascope_core.anomalies.products.fit_baseline", lambda *_, **__: None)
     return Clock(location)
 
 
@@ -185,7 +187,7 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
     report = clock.location.folder.root / "reports" / f"{key}.md"
     before = report.read_text()
     with monkeypatch.context() as patch:
-        patch.setattr("infrascope_core.anomalies.products.score", lambda *_: 1 / 0)
+        patch.setattr("infrascope_core.anomalies.products.baseline_of", lambda *_: 1 / 0)
         history = clock.settle()
     asked = [set(tick) for tick in history if tick]
     assert asked.pop(0) == {"run_files", "telemetry", "faults"}
@@ -266,7 +268,7 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     for name in ("run_files", "telemetry", "faults", *PRODUCTS):
         assert clock.location.materialized(name) == set(keys), name
         assert clock.location.metadata(name, keys[0])["kept"].value is True
-    rows = clock.location.metadata("anomaly_scores", keys[1])["dagster/row_count"].value
-    assert rows == clock.location.folder.lake.read("anomaly_scores", keys[1]).height > 0
+    rows = clock.location.metadata("baskets", keys[1])["dagster/row_count"].value
+    assert rows == clock.location.folder.lake.read("baskets", keys[1]).height > 0
     assert clock.location.metadata("thresholds")["dagster/row_count"].value > 0
     assert clock.sense() == []
