@@ -81,10 +81,10 @@ def baskets(frames: dict[str, pd.DataFrame], samples: int = 10) -> dict[tuple[st
     """(run key, window) -> items."""
     fitted = thresholds(frames)
     found: dict[tuple[str, int], set[str]] = {}
+    excluded_on = {p: excluded([f for f in frames.values() if platform(f) == p]) for p in ("gpu", "cpu")}
     for key, frame in frames.items():
         name = platform(frame)
-        without = excluded([f for f in frames.values() if platform(f) == name])
-        chosen = {group: columns_of(frame, pattern, without) for group, pattern in GROUPS.items()}
+        chosen = {group: columns_of(frame, pattern, excluded_on[name]) for group, pattern in GROUPS.items()}
         for window in range(len(frame) // samples):
             rows = frame.iloc[window * samples : (window + 1) * samples]
             for group, columns in chosen.items():
