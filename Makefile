@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-DATA   ?= data
+DATA   ?= $(or $(INFRASCOPE_DATA),data)
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 
@@ -20,8 +20,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)   ## install, run the whole pipeline on the sample runs, and show what it found
-	@$(BIN)/infrascope run data/sample --data $(DATA)
+demo: $(READY)   ## install, materialize everything for the sample runs through Dagster, and show what it found
+	@INFRASCOPE_DATA=$(abspath $(DATA)) $(BIN)/python -m infrascope_dagster.dev demo
 
 test: $(READY)   ## ruff, mypy and pytest
 	$(BIN)/ruff check .
@@ -33,8 +33,8 @@ check: $(READY)  ## everything that `make test` does, and the long suite (a real
 	$(MAKE) test
 	$(BIN)/pytest -q -m slow -n 2 --dist loadfile
 
-dev: $(READY)    ## the Dagster UI on localhost, with the sample runs registered
-	@$(BIN)/python -m infrascope_dagster.dev
+dev: $(READY)    ## the Dagster UI on localhost, on what `make demo` made
+	@INFRASCOPE_DATA=$(abspath $(DATA)) $(BIN)/python -m infrascope_dagster.dev dev
 
 bench: $(READY)  ## ratios against peers, measured side by side in one run
 	$(BIN)/python -m benchmarks

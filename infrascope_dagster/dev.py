@@ -1,4 +1,4 @@
-"""`make dev`: the Dagster UI and daemon on localhost, with a home inside the project."""
+"""The project's own instance, in a folder of the project: `make demo` fills it, `make dev` shows it."""
 
 import os
 import shutil
@@ -8,36 +8,66 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def main() -> None:
-    """Replace this process by `dagster dev`."""
+def main(command: str) -> int:
+    """Run `demo` or `dev`."""
+    os.environ.update(prepare())
+    if command == "demo":
+        return demo()
+    dev()
+    return 1
+
+
+def prepare() -> dict[str, str]:
+    """Make the instance's home; returns the environment that leads to it, and to the data."""
     home = ROOT / ".dagster"
     home.mkdir(exist_ok=True)
     shutil.copyfile(ROOT / "dagster.yaml", home / "dagster.yaml")
-    environment = {
-        **os.environ,
+    return {
         "DAGSTER_HOME": str(home),
         "INFRASCOPE_DATA": os.environ.get("INFRASCOPE_DATA", str(ROOT / "data")),
         "INFRASCOPE_RUNS": os.environ.get("INFRASCOPE_RUNS", str(ROOT / "data" / "sample")),
     }
-    _register(environment)
-    dagster = str(Path(sys.executable).with_name("dagster"))
-    port = os.environ.get("PORT", "3000")
-    os.chdir(ROOT)
-    os.execve(dagster, [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", port], environment)
 
 
-def _register(environment: dict[str, str]) -> None:
-    """Register the run files at hand, so that the UI shows them before the sensor's first tick."""
-    os.environ.update(environment)
+def demo() -> int:
+    """Run the job `refresh` on the instance, and show what it found."""
+    print("Materializing the sample runs through Dagster (some 20 s) ...", flush=True)
     import dagster as dg  # noqa: PLC0415 - it reads DAGSTER_HOME
 
+    from infrascope_core.cli.summary import show  # noqa: PLC0415
+    from infrascope_core.reports.summary import summarize  # noqa: PLC0415
+    from infrascope_dagster.definitions import defs  # noqa: PLC0415
+    from infrascope_dagster.resources import from_environment  # noqa: PLC0415
+
+    quiet = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+    with dg.DagsterInstance.get() as instance:
+        result = defs.resolve_job_def("refresh").execute_in_process(quiet, instance=instance, raise_on_error=False)
+    if not result.success:
+        return 1
+    show(summarize(from_environment().folder()))
+    return 0
+
+
+def dev() -> None:
+    """Replace this process by `dagster dev`, on an instance that knows what the data folder holds."""
+    import dagster as dg  # noqa: PLC0415 - it reads DAGSTER_HOME
+
+    from infrascope_core.pipeline import GRAPH  # noqa: PLC0415
     from infrascope_core.run_files.inbox import Inbox  # noqa: PLC0415
+    from infrascope_dagster.adoption import unrecorded  # noqa: PLC0415
     from infrascope_dagster.partitions import register  # noqa: PLC0415
     from infrascope_dagster.resources import from_environment  # noqa: PLC0415
 
+    folder = from_environment().folder()
     with dg.DagsterInstance.get() as instance:
-        register(instance, Inbox.of(from_environment().folder()).keys)
+        register(instance, Inbox.of(folder).keys)
+        for event in unrecorded(instance, folder, GRAPH):
+            instance.report_runless_asset_event(event)
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    os.chdir(ROOT)
+    port = os.environ.get("PORT", "3000")
+    os.execv(dagster, [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", port])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1]))

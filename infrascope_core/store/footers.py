@@ -21,11 +21,15 @@ Footer = tuple[str, str]
 
 
 def stat_of(path: Path | str) -> Stat | None:
-    """Size, time of change and inode of a file, which tell whether it was replaced; None if it does not exist."""
+    """Size, time of change and inode of a file, which tell whether it was replaced; None if it does not exist.
+
+    An empty file does not count: it is what a loss of power leaves of one that was just written.
+    """
     try:
-        return _identity(os.stat(path))  # noqa: PTH116 - takes text, of which thousands are looked up
+        stat = os.stat(path)  # noqa: PTH116 - takes text, of which thousands are looked up
     except FileNotFoundError:
         return None
+    return _identity(stat) if stat.st_size else None
 
 
 def stats_in(folder: Path, ending: str) -> dict[str, Stat]:
@@ -34,7 +38,8 @@ def stats_in(folder: Path, ending: str) -> dict[str, Stat]:
         with os.scandir(folder) as entries:
             found = ((entry.name, entry) for entry in entries)
             shown = ((name, entry) for name, entry in found if name.endswith(ending) and not name.startswith("."))
-            return {name[: -len(ending)]: _identity(entry.stat()) for name, entry in shown}
+            stats = ((name, entry.stat()) for name, entry in shown)
+            return {name[: -len(ending)]: _identity(stat) for name, stat in stats if stat.st_size}
     except FileNotFoundError:
         return {}
 

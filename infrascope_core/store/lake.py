@@ -153,7 +153,7 @@ class Lake:
 
     def has(self, table: Table | str, run_key: str | None = None) -> bool:
         """Whether the product exists."""
-        return self.path(table, run_key).exists()
+        return stat_of(self._file(table, run_key)) is not None
 
     def made_from(self, table: Table | str, run_key: str | None = None) -> str | None:
         """What the product was made from, as it was written; None if it does not exist."""

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.pipeline import refresh
 from infrascope_core.reports.summary import summarize
 from infrascope_core.run_files import ingestion
 from infrascope_core.run_files.reader import read_run_file
@@ -302,3 +303,18 @@ def test_the_samples_worst_episodes_name_injected_disturbances(sample):
     assert groups >= 7
     assert not summary.rejected.height
     assert summary.rules.height
+
+
+def test_files_that_a_loss_of_power_left_empty_are_made_again(tmp_path):
+    for second in (1, 2):
+        write_run(tmp_path / "runs", second)
+    folder = DataFolder(tmp_path / "data", sources=(tmp_path / "runs",))
+    refresh(folder)
+    key = accepted(folder)["run_key"][0]
+    emptied = [folder.lake.path(table, key) for table in ("run_files", "telemetry", "baskets", "anomaly_report")]
+    emptied += [folder.lake.path(table) for table in ("thresholds", "frequent_itemsets")]
+    before = [path.read_bytes() for path in emptied]
+    for path in emptied:
+        path.write_bytes(b"")
+    refresh(folder.fresh())
+    assert [path.read_bytes() for path in emptied] == before
