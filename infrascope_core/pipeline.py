@@ -47,9 +47,6 @@ GRAPH = Graph(
 OnMade = Callable[[Product, str | None, Sequence[pl.DataFrame]], None]
 """Called with (product, run key or None, its frames) when something was made."""
 
-Refresh = Callable[[DataFolder, bool, OnProgress], None]
-"""Brings a data folder up to date: (folder, refit, on_progress)."""
-
 
 def open_folder(root: Path) -> DataFolder:
     """A data folder under the settings that it was last filled by, with a warehouse that shows it as it is.

@@ -60,7 +60,7 @@ def dev() -> None:
 
     folder = from_environment().folder()
     with dg.DagsterInstance.get() as instance:
-        register(instance, Inbox.of(folder).keys)
+        register(instance, [*Inbox.of(folder).keys, *GRAPH.runs(folder)["run_key"]])
         for event in unrecorded(instance, folder, GRAPH):
             instance.report_runless_asset_event(event)
     dagster = str(Path(sys.executable).with_name("dagster"))

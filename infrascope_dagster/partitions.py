@@ -27,7 +27,7 @@ RANGE_END = "dagster/asset_partition_range_end"
 def register(instance: dg.DagsterInstance, keys: Sequence[str]) -> list[str]:
     """Register run keys as partitions; returns those that were not registered before."""
     known = set(instance.get_dynamic_partitions(RUN_FILES_NAME))
-    new = [key for key in keys if key not in known]
+    new = [key for key in dict.fromkeys(keys) if key not in known]
     if new:
         instance.add_dynamic_partitions(RUN_FILES_NAME, new)
     return new

@@ -1,7 +1,6 @@
 """Sensors: the one that compares the data folder with what Dagster knows, and the one that evaluates the conditions."""
 
 import json
-from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -12,8 +11,9 @@ from infrascope_core.run_files import tables
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
+from infrascope_core.store.lake import fingerprint
 from infrascope_dagster import loading
-from infrascope_dagster.adoption import unrecorded
+from infrascope_dagster.adoption import DATA_VERSION, unrecorded
 from infrascope_dagster.partitions import RUN_FILES, RUN_FILES_NAME
 from infrascope_dagster.resources import DataFolderResource
 
@@ -21,7 +21,6 @@ PER_TICK = 200
 """Most files reported per tick, so that a first load of thousands does not outlast the sensor's time."""
 ADOPTED_PER_TICK = 1000
 """Most products per tick that are reported as they lie in the data folder."""
-_GONE = ""
 
 automation_sensor = dg.AutomationConditionSensorDefinition(
     "automation",
@@ -44,40 +43,50 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
         "withdraws partitions that nothing is left of, and records what was made without Dagster.",
     )
     def body(context: dg.SensorEvaluationContext, infrascope: DataFolderResource) -> dg.SensorResult | dg.SkipReason:
-        seen: dict[str, str] = json.loads(context.cursor or "{}")
         folder, instance = infrascope.folder(), context.instance
         try:
             found = {key: graph.rests_on(folder, product, key) for key in Inbox.of(folder).keys}
         except InfraScopeError as error:
             return dg.SkipReason(str(error))
-        known = set(instance.get_dynamic_partitions(RUN_FILES_NAME))
-        changed = [key for key, fingerprint in found.items() if seen.get(key) != fingerprint][:PER_TICK]
-        new = [key for key in changed if key not in known]
-        gone = (known | seen.keys()) - found.keys()
-        kept = gone & set(graph.runs(folder)["run_key"])
-        put_away = sorted(key for key in kept if seen.get(key) != _GONE)
-        withdrawn = sorted(gone - kept)
-        adopted = [] if changed else _adopted(instance, folder, graph)
-        if not (changed or put_away or withdrawn or adopted):
+        known, made = set(instance.get_dynamic_partitions(RUN_FILES_NAME)), set(graph.runs(folder)["run_key"])
+        # every tick is stored with its cursor, and so it is a hash
+        state = fingerprint(json.dumps([found, sorted(known), sorted(made)], sort_keys=True))
+        if state != context.cursor:
+            reported = _reported(instance)
+            changed = [key for key in found if key not in known or reported.get(key) != found[key]][:PER_TICK]
+            new = [key for key in [*changed, *sorted(made - found.keys())] if key not in known]
+            put_away = sorted(key for key in known & made - found.keys() if reported.get(key) is not None)
+            withdrawn = sorted(known - made - found.keys())
+            if new or changed or put_away or withdrawn:
+                requests: list[Any] = [RUN_FILES.build_add_request(new)] if new else []
+                requests += [RUN_FILES.build_delete_request(withdrawn)] if withdrawn else []
+                events = [*(_arrived(key, found[key]) for key in changed), *map(_put_away, put_away)]
+                return dg.SensorResult(dynamic_partitions_requests=requests, asset_events=events)
+        adopted = _adopted(instance, folder, graph)
+        if state == context.cursor and not adopted:
             return dg.SkipReason(f"no new, changed or deleted run files among {len(found)}")
-        remembered = {key: value for key, value in seen.items() if key not in withdrawn}
-        remembered |= {key: found[key] for key in changed} | dict.fromkeys(put_away, _GONE)
-        requests: list[Any] = [RUN_FILES.build_add_request(new)] if new else []
-        requests += [RUN_FILES.build_delete_request(withdrawn)] if known.intersection(withdrawn) else []
-        return dg.SensorResult(
-            dynamic_partitions_requests=requests,
-            asset_events=[*_arrived(changed, found), *map(_put_away, put_away), *adopted],
-            cursor=json.dumps(remembered),
-        )
+        return dg.SensorResult(asset_events=adopted, cursor=state)
 
     return body
 
 
-def _arrived(keys: list[str], found: Mapping[str, str]) -> list[dg.AssetMaterialization]:
-    return [
-        dg.AssetMaterialization("source_files", partition=key, tags={"dagster/data_version": found[key]})
-        for key in keys
-    ]
+def _reported(instance: dg.DagsterInstance) -> dict[str, str | None]:
+    """The version of each run file as it was last reported; None if it was last reported as deleted."""
+    last: dict[str, tuple[int, str | None]] = {}
+    for fetch in (instance.fetch_materializations, instance.fetch_observations):
+        cursor, more = None, True
+        while more:
+            page = fetch(dg.AssetKey("source_files"), limit=1000, cursor=cursor)
+            for record in page.records:
+                event = record.asset_materialization or record.event_log_entry.asset_observation
+                if event and record.partition_key and record.storage_id > last.get(record.partition_key, (-1, None))[0]:
+                    last[record.partition_key] = record.storage_id, (event.tags or {}).get(DATA_VERSION)
+            cursor, more = page.cursor, page.has_more
+    return {key: version for key, (_, version) in last.items()}
+
+
+def _arrived(key: str, version: str) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization("source_files", partition=key, tags={DATA_VERSION: version})
 
 
 def _put_away(key: str) -> dg.AssetObservation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Literal
@@ -261,8 +262,10 @@ def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_ke
 
 def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clock):
     keys = [write_run(clock.location.runs, second).stem for second in (1, 2)]
-    refresh(clock.location.folder)
-    assert clock.sense() == keys
+    away = write_run(clock.location.runs.with_name("away"), 3).stem
+    keys.append(away)
+    refresh(replace(clock.location.folder, sources=(clock.location.runs, clock.location.runs.with_name("away"))))
+    assert clock.sense() == keys[:2]
     clock.sense()
     assert [name for tick in clock.settle() for name in tick] == []
     for name in ("run_files", "telemetry", "faults", *PRODUCTS):
