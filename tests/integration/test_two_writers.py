@@ -86,8 +86,9 @@ def assert_current(data: Path, *sources: Path) -> None:
 @pytest.fixture
 def runs(tmp_path) -> Path:
     for second in range(1, 4):
-        write_run(tmp_path / "runs" / "a", second, model="MLP", burst=(200, 280) if second == 2 else None)
-        write_run(tmp_path / "runs" / "b", second, model="CNN", host="h2")
+        burst = (120, 180) if second == 2 else None
+        write_run(tmp_path / "runs" / "a", second, samples=250, model="MLP", burst=burst)
+        write_run(tmp_path / "runs" / "b", second, samples=250, model="CNN", host="h2")
     (tmp_path / "runs" / "a" / "notes.txt").write_text("not a run")
     return tmp_path / "runs"
 
