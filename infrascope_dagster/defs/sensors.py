@@ -14,6 +14,7 @@ from infrascope_core.store.graph import Graph
 from infrascope_core.store.lake import fingerprint
 from infrascope_dagster import loading
 from infrascope_dagster.adoption import DATA_VERSION, unrecorded
+from infrascope_dagster.lost_runs import lost_runs
 from infrascope_dagster.partitions import RUN_FILES, RUN_FILES_NAME
 from infrascope_dagster.resources import DataFolderResource
 
@@ -104,6 +105,20 @@ def _adopted(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> 
     return [] if busy else list(islice(unrecorded(instance, folder, graph), ADOPTED_PER_TICK))
 
 
+@dg.sensor(
+    name="lost_run_sensor",
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Marks runs as failed whose process was killed together with the server, so that they are retried.",
+)
+def lost_run_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    """The sensor that finds runs without a process; retrying them is the instance's (`run_retries` in dagster.yaml)."""
+    found = list(lost_runs(context.instance))
+    for run in found:
+        context.instance.report_run_failed(run, "The process of this run is gone.")
+    return dg.SkipReason(f"{len(found)} runs had lost their process")
+
+
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -116,4 +131,4 @@ UNFINISHED = [
 @dg.definitions
 def defs() -> dg.Definitions:
     """All sensors, on the graph that is being loaded."""
-    return dg.Definitions(sensors=[automation_sensor, run_file_sensor(loading.project().graph)])
+    return dg.Definitions(sensors=[automation_sensor, lost_run_sensor, run_file_sensor(loading.project().graph)])
