@@ -9,13 +9,14 @@ from infrascope_core.store.product import Scope
 RUN_FILES_NAME = "run_files"
 RUN_FILES = dg.DynamicPartitionsDefinition(name=RUN_FILES_NAME)
 
-INGEST_BATCH = 50
-"""Run files per ingest run."""
-PRODUCT_BATCH = 100
+INGEST_BATCH = 100
+"""Run files per ingest run. A run costs seconds before it does anything; a run that is lost costs what it had left."""
+PRODUCT_BATCH = INGEST_BATCH + 1
 """Runs per run of the other per-run assets.
 
 Another number than `INGEST_BATCH` on purpose: Dagster puts assets of a backfill into one run only if their policies are
-equal. Kept apart, a bad file fails its ingest run and costs the good files of its batch nothing.
+equal. Kept apart, a bad file fails its ingest run and costs the good files of its batch nothing. Not a smaller one, so
+that what was ingested in one run goes on in one run.
 """
 
 BATCHES = {Scope.ARRIVING: INGEST_BATCH, Scope.PER_RUN: PRODUCT_BATCH}
