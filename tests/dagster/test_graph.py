@@ -30,6 +30,8 @@ def condition(node: dg.AutomationCondition) -> object:
         for name in ("cron_schedule", "cron_timezone", "allow_selection", "ignore_selection", "lookback_delta")
         if getattr(node, name, None) is not None
     }
+    if type(node).__module__.startswith("infrascope"):
+        details["says"] = node.description  # with what it looks at
     operands = [condition(child) for child in node.children]
     whole = {"is": node.name, "label": node.get_label(), **details, "of": operands}
     return {key: value for key, value in whole.items() if value}
