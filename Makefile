@@ -27,11 +27,11 @@ test: $(READY)   ## ruff, mypy and pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)  ## everything that `make test` does, and the long suite (a real daemon, the benchmarks' smoke run)
 	$(MAKE) test
-	$(BIN)/pytest -q -m slow -n 2 --dist loadfile
+	$(BIN)/pytest -q -m slow -n 2 --dist loadfile --no-loadscope-reorder
 
 dev: $(READY)    ## the Dagster UI on localhost, on what `make demo` made
 	@INFRASCOPE_DATA=$(abspath $(DATA)) $(BIN)/python -m infrascope_dagster.dev dev
