@@ -155,3 +155,12 @@ def test_the_refit_job(filled):
     assert late in filled.materialized("anomaly_report")
     record = filled.instance.fetch_materializations(dg.AssetKey("thresholds"), limit=1).records[0]
     assert record.run_id == result.run_id
+
+
+def test_the_record_of_a_partition_takes_three_kilobytes_at_most(filled):
+    sizes = {}
+    for product in GRAPH.order:
+        for table in product.tables if product.scope.per_run else ():
+            (record,) = filled.instance.fetch_materializations(dg.AssetKey(table.name), limit=1).records
+            sizes[table.name] = len(dg.serialize_value(record.event_log_entry))
+    assert {name: size for name, size in sizes.items() if size > 3_072} == {}
