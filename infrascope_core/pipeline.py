@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -144,8 +143,6 @@ def forget(
         raise InfraScopeError(f"{row['source']}: still lies there and would be read again; delete it first")
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         graph.forget(folder, run_key)
-        for picture in folder.root.glob(f"pictures/*/{glob.escape(run_key)}.png"):
-            picture.unlink(missing_ok=True)
     refresh(replace(folder, sources=()), False, on_progress, graph=graph)
 
 

@@ -119,7 +119,7 @@ def _inline(figure: Figure) -> dg.MetadataValue:
 
 def _saved(folder: DataFolder, table: Table, run_key: str, figure: Figure) -> Path:
     """A figure as a file of the data folder."""
-    target = (folder.root / "pictures" / table.name / f"{run_key}.png").absolute()
+    target = folder.picture(table.name, run_key).absolute()
     with aside(target) as path:
         path.write_bytes(_png(figure))
     return target

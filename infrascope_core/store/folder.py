@@ -62,6 +62,10 @@ class DataFolder:
         """The DuckDB file."""
         return self.root / "warehouse.duckdb"
 
+    def picture(self, table: str, run_key: str) -> Path:
+        """Where the picture of a table of a run lies, whether or not one was drawn."""
+        return self.root / "pictures" / table / f"{run_key}.png"
+
     def fresh(self) -> DataFolder:
         """The same folder, with nothing looked up yet."""
         return replace(self)

@@ -278,10 +278,11 @@ class Graph:
         return frame
 
     def forget(self, folder: DataFolder, run_key: str) -> None:
-        """Remove all products of a run, with their files; pooled products are stale thereby."""
+        """Remove all products of a run, with their files and pictures; pooled products are stale thereby."""
         for product in self.order:
             if product.scope.per_run:
-                for file in product.files(folder, run_key):
+                pictures = (folder.picture(table.name, run_key) for table in product.tables)
+                for file in (*product.files(folder, run_key), *pictures):
                     file.unlink(missing_ok=True)
         folder.lake.drop_run(run_key)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import pytest
 
@@ -30,7 +32,10 @@ def test_what_was_made_of_a_deleted_file_stays_until_it_is_forgotten(folder):
     (folder.sources[0] / f"{first}.txt").unlink()
     refresh(folder)
     assert accepted(folder.fresh())["run_key"].to_list() == [first, *others]
-    assert files_of(folder, first)
+    picture = folder.picture("baskets", first)
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"PNG")
+    assert picture in map(Path, files_of(folder, first))
 
     forget(folder, first)
     after = folder.fresh()
