@@ -22,8 +22,8 @@ from infrascope_core.store.product import Product, Scope
 MINING_CRON = "*/15 * * * *"
 STUDY_CRON = "0 3 * * 0"
 """Sunday night: minutes of work that nothing waits for."""
-RETRY_CRON = "0 * * * *"
-"""What failed for another reason than a bad run file is tried again every hour."""
+HOURLY_CRON = "0 * * * *"
+"""For standing questions, and for another try at what failed for another reason than a bad run file."""
 
 
 class Staleness:
@@ -143,7 +143,7 @@ def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
     stale: Any = Stale(staleness)
     due = stale & ~Condition.in_progress()
     failed = Condition.execution_failed()
-    an_hour_passed = Condition.cron_tick_passed(RETRY_CRON)
+    an_hour_passed = Condition.cron_tick_passed(HOURLY_CRON)
     match product.scope:
         case Scope.ARRIVING:
             renewed = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
@@ -162,4 +162,4 @@ def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
             return (due & Condition.cron_tick_passed(STUDY_CRON)).with_label("studied: once a week, if stale")
 
 
-ON_THE_HOUR = Condition.cron_tick_passed("0 * * * *").with_label("every hour")
+ON_THE_HOUR = Condition.cron_tick_passed(HOURLY_CRON).with_label("every hour")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from infrascope_core.errors import InfraScopeError
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Scope
@@ -30,7 +31,11 @@ def fill_missing(graph: Graph) -> dg.ScheduleDefinition:
         # batches of two kinds, so that no product waits for a bad file
         day = context.scheduled_execution_time.strftime("%Y-%m-%d")
         instance, folder = context.instance, infrascope.folder()
-        stale = graph.stale(folder, Inbox.of(folder).keys)
+        try:
+            stale = graph.stale(folder, Inbox.of(folder).keys)
+        except InfraScopeError as error:  # a source is missing
+            yield dg.SkipReason(str(error))
+            return
         unread = set().union(*(stale[p.name] for p in graph.order if p.scope is Scope.ARRIVING))
         unmade = set().union(*(stale[p.name] for p in graph.order if p.scope is Scope.PER_RUN))
         batches: list[tuple[list[dg.AssetKey] | None, list[str]]] = [

@@ -21,8 +21,6 @@ from infrascope_dagster.partitions import RUN_FILES
 from tests.locations import Location
 from tests.runs import write_run
 
-pytestmark = pytest.mark.xdist_group("checks")  # shares a folder
-
 
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory):
@@ -101,26 +99,28 @@ def test_degenerate_and_drifted_levels(filled):
     assert not outcome("no_level_drift", filled)
 
 
-def test_the_daily_schedule(filled):
-    def requests():
-        context = dg.build_schedule_context(
-            instance=filled.instance,
-            scheduled_execution_time=datetime(2026, 11, 2, 6),
-            resources={"infrascope": filled.resource},
-        )
-        found = fill_missing(GRAPH)(context)
-        assert isinstance(found, Iterator)
-        return list(found)
+def asked_in_the_morning(location) -> list[dg.RunRequest | dg.SkipReason]:
+    """What the daily schedule yields."""
+    context = dg.build_schedule_context(
+        instance=location.instance,
+        scheduled_execution_time=datetime(2026, 11, 2, 6),
+        resources={"infrascope": location.resource},
+    )
+    found = fill_missing(GRAPH)(context)
+    assert isinstance(found, Iterator)
+    return list(found)
 
-    (skipped,) = requests()
+
+def test_the_daily_schedule(filled):
+    (skipped,) = asked_in_the_morning(filled)
     assert isinstance(skipped, dg.SkipReason)
     late = write_run(filled.runs, 7).stem
     filled.instance.add_dynamic_partitions("run_files", [late])
-    (request,) = requests()
+    (request,) = asked_in_the_morning(filled)
     assert set(request.tags.values()) >= {late}
     assert request.asset_selection is None
     filled.materialize("run_files", "telemetry", "faults", keys=[late])
-    (request,) = requests()
+    (request,) = asked_in_the_morning(filled)
     assert dg.AssetKey("telemetry") not in request.asset_selection
     assert dg.AssetKey("anomaly_reasons") in request.asset_selection
 
@@ -131,16 +131,18 @@ def test_the_daily_schedule_asks_for_what_is_stale_and_not_for_bad_files(filled)
     filled.materialize("run_files", "telemetry", "faults", keys=[bad.stem])
     key = accepted(filled.folder)["run_key"][0]
     filled.folder.lake.write(filled.folder.lake.read(BASKETS, key), BASKETS, key, made_from="something else")
-    context = dg.build_schedule_context(
-        instance=filled.instance,
-        scheduled_execution_time=datetime(2026, 11, 2, 6),
-        resources={"infrascope": filled.resource},
-    )
-    requests = fill_missing(GRAPH)(context)
-    assert isinstance(requests, Iterator)
-    (request,) = requests
+    (request,) = asked_in_the_morning(filled)
     assert isinstance(request, dg.RunRequest)
     assert set(request.tags.values()) & {key, bad.stem} == {key}
+
+
+def test_the_daily_schedule_says_in_a_sentence_that_a_source_is_missing(filled, tmp_path):
+    away = tmp_path / "away"
+    filled.runs.rename(away)
+    (skipped,) = asked_in_the_morning(filled)
+    away.rename(filled.runs)
+    assert isinstance(skipped, dg.SkipReason)
+    assert skipped.skip_message == f"{filled.runs}: no such file or folder"
 
 
 def test_the_refit_job(filled):
