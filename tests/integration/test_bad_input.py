@@ -18,7 +18,6 @@ from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS
 from tests.runs import SPOIL, run_name, write_run
 
 app = build_app()
-pytestmark = pytest.mark.xdist_group("bad input")  # shares a folder
 
 
 def infrascope(*words: object):

@@ -17,7 +17,6 @@ from infrascope_core.simulate import FAULTS
 from tests.runs import write_run
 
 app = build_app()
-pytestmark = pytest.mark.xdist_group("evaluation")  # shares a folder
 HEADER = "start,end,fault,subsystem,metrics\n"
 BUSY = "AverageCPUUtilization[%]"
 PLAN = yaml.safe_load(SUITE.read_text())["simulated"]

@@ -12,8 +12,6 @@ from infrascope_core.reports.products import report_files
 from infrascope_core.store.folder import DataFolder
 from tests.runs import write_run
 
-pytestmark = pytest.mark.xdist_group("reports")  # share a folder
-
 
 def replace_column(path: Path, name: str, value) -> None:
     """Set a column's cells to `value(row, cell)`."""

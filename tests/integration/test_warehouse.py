@@ -17,8 +17,6 @@ from infrascope_core.store.warehouse import VARIABLE, is_published
 from infrascope_core.symbols.tables import BASKETS
 from tests.runs import run_name, write_run
 
-pytestmark = pytest.mark.xdist_group("warehouse")  # shares a folder
-
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:

@@ -16,8 +16,6 @@ from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from tests.runs import write_run
 
-pytestmark = pytest.mark.xdist_group("mining")  # shares a folder
-
 
 def test_scopes_from_wide_to_narrow():
     runs = pl.DataFrame(

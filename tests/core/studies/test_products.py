@@ -18,7 +18,6 @@ from infrascope_core.studies.window_agreement import example_timelines, hit_rate
 from tests.runs import write_run
 
 ONE_RUN = AgreementSettings(max_runs=1)
-pytestmark = pytest.mark.xdist_group("studies")  # share a folder
 
 
 def test_a_folder_without_runs(tmp_path):
