@@ -10,12 +10,13 @@ import dagster as dg
 import polars as pl
 
 from infrascope_core.contract import Table
+from infrascope_core.run_files import tables
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product
 from infrascope_dagster import presentation
-from infrascope_dagster.partitions import RUN_FILES_NAME
+from infrascope_dagster.partitions import RUN_FILES, RUNS, keys_of, rejected
 
 DATA_VERSION = "dagster/data_version"
 _MANY = 10**9
@@ -41,12 +42,15 @@ def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dg.Asset
     )
 
 
-def unrecorded(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[dg.AssetMaterialization]:
+def unrecorded(
+    instance: dg.DagsterInstance, folder: DataFolder, graph: Graph
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """Materializations of all products that are current in the data folder and unknown to the instance.
 
-    Each holds its own partition's figures, as a run would have recorded them.
+    Each holds its own partition's figures, as a run would have recorded them. A rejected file has its reason.
     """
     yield from _unrecorded_per_run(instance, folder, graph)
+    yield from _unrecorded_rejections(instance, folder, graph)
     for product in graph.order:
         table = product.tables[0]
         version = None if product.scope.per_run else folder.lake.version(table)
@@ -57,7 +61,7 @@ def unrecorded(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -
 def _unrecorded_per_run(
     instance: dg.DagsterInstance, folder: DataFolder, graph: Graph
 ) -> Iterator[dg.AssetMaterialization]:
-    here = set(graph.runs(folder)["run_key"]) & set(instance.get_dynamic_partitions(RUN_FILES_NAME))
+    here = set(graph.runs(folder)["run_key"]) & set(keys_of(instance, RUNS))
     products = [product for product in graph.order if product.scope.per_run]
     missing = {p.name: here - instance.get_materialized_partitions(dg.AssetKey(p.name)) for p in products}
     if not any(missing.values()):
@@ -66,6 +70,31 @@ def _unrecorded_per_run(
     for product in products:
         for key in sorted(missing[product.name] - stale[product.name]):
             yield from of_run(folder, product, key, kept_frames(folder, product, key), kept=True)
+
+
+def _unrecorded_rejections(
+    instance: dg.DagsterInstance, folder: DataFolder, graph: Graph
+) -> Iterator[dg.AssetObservation]:
+    product = graph.product(tables.RUN_FILES)
+    keys = sorted(rejected(folder, graph) & set(keys_of(instance, RUN_FILES)))
+    if not keys:
+        return
+    of_these = dg.AssetRecordsFilter(dg.AssetKey(product.name), asset_partitions=keys)
+    said = {
+        record.partition_key: record.event_log_entry.asset_observation
+        for record in reversed(instance.fetch_observations(of_these, limit=10 * len(keys)).records)
+    }
+    for key in keys:
+        reason = str(folder.lake.read(tables.RUN_FILES, key)["reason"][0])
+        last = said.get(key)
+        if last is None or last.description != presentation.shortened(reason):
+            yield from of_failed(product.tables, key, reason)
+
+
+def of_failed(made: Sequence[Table], run_key: str, reason: str) -> Iterator[dg.AssetObservation]:
+    """Why a run has no product, for the pages of its partitions."""
+    for table in made:
+        yield dg.AssetObservation(table.name, partition=run_key, description=presentation.shortened(reason))
 
 
 def kept_frames(folder: DataFolder, product: Product, run_key: str) -> list[pl.DataFrame]:

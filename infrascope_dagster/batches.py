@@ -1,11 +1,13 @@
 """One batch of run files in one step: each key by itself, good ones kept, bad ones failed, none forgotten."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
+from infrascope_core.contract import Table
 from infrascope_core.errors import InfraScopeError
+from infrascope_dagster.adoption import of_failed
 
 MetadataByAsset = Mapping[str, Mapping[str, Any]]
 
@@ -33,8 +35,22 @@ def each_key(
     return good, bad
 
 
-def record(context: dg.AssetExecutionContext, good: Mapping[str, MetadataByAsset], bad: Mapping[str, str]) -> None:
+def record(
+    context: dg.AssetExecutionContext,
+    made: Sequence[Table],
+    good: Mapping[str, MetadataByAsset],
+    bad: Mapping[str, str],
+) -> None:
     """Give each partition its own metadata; if a key went wrong, record the good ones and fail the step.
+
+    Parameters
+    ----------
+    context : dagster.AssetExecutionContext
+        Of the step.
+    made : sequence of Table
+        What the step makes.
+    good, bad : mapping
+        As `each_key` returns them.
 
     Raises
     ------
@@ -47,6 +63,9 @@ def record(context: dg.AssetExecutionContext, good: Mapping[str, MetadataByAsset
                 context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
             else:
                 context.add_asset_metadata(metadata, asset_key=asset, partition_key=key)
+    for key, reason in bad.items():
+        for event in of_failed(made, key, reason):
+            context.log_event(event)
     if bad:
         raise dg.Failure(
             description="; ".join(f"{key}: {reason}" for key, reason in bad.items()),

@@ -53,14 +53,13 @@ def dev() -> None:
     import dagster as dg  # noqa: PLC0415 - it reads DAGSTER_HOME
 
     from infrascope_core.pipeline import GRAPH  # noqa: PLC0415
-    from infrascope_core.run_files.inbox import Inbox  # noqa: PLC0415
     from infrascope_dagster.adoption import unrecorded  # noqa: PLC0415
-    from infrascope_dagster.partitions import register  # noqa: PLC0415
+    from infrascope_dagster.partitions import align  # noqa: PLC0415
     from infrascope_dagster.resources import from_environment  # noqa: PLC0415
 
     folder = from_environment().folder()
     with dg.DagsterInstance.get() as instance:
-        register(instance, [*Inbox.of(folder).keys, *GRAPH.runs(folder)["run_key"]])
+        align(instance, folder, GRAPH)
         for event in unrecorded(instance, folder, GRAPH):
             instance.report_runless_asset_event(event)
     dagster = str(Path(sys.executable).with_name("dagster"))

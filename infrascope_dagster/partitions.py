@@ -1,47 +1,97 @@
-"""The partitions: one per run file, named by its stem (docs/design.md)."""
+"""The partitions: run files that were found, and the runs that they hold; both are named by the file's stem.
+
+Two sets, so that a file which cannot be read is red where it was read, and leaves no gap in everything behind it.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
+from infrascope_core.run_files import tables
+from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Scope
 
-RUN_FILES_NAME = "run_files"
-RUN_FILES = dg.DynamicPartitionsDefinition(name=RUN_FILES_NAME)
+RUN_FILES = dg.DynamicPartitionsDefinition(name="run_files")
+"""Files that lie in the sources, or lay there when they were read."""
+RUNS = dg.DynamicPartitionsDefinition(name="runs")
+"""Those of them that are not rejected. A file counts as a run until it is read, so that a backfill of everything in a
+fresh folder makes the products too."""
+PARTITIONS = {Scope.ARRIVING: RUN_FILES, Scope.PER_RUN: RUNS}
 
-INGEST_BATCH = 100
-"""Run files per ingest run. A run costs seconds before it does anything; a run that is lost costs what it had left."""
-PRODUCT_BATCH = INGEST_BATCH + 1
-"""Runs per run of the other per-run assets.
-
-Another number than `INGEST_BATCH` on purpose: Dagster puts assets of a backfill into one run only if their policies are
-equal. Kept apart, a bad file fails its ingest run and costs the good files of its batch nothing. Not a smaller one, so
-that what was ingested in one run goes on in one run.
-"""
-
-BATCHES = {Scope.ARRIVING: INGEST_BATCH, Scope.PER_RUN: PRODUCT_BATCH}
+BATCH = 100
+"""Keys per run of an asset. A run costs seconds before it does anything; a run that is lost costs what it had left."""
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
 
-def register(instance: dg.DagsterInstance, keys: Sequence[str]) -> list[str]:
-    """Register run keys as partitions; returns those that were not registered before."""
-    known = set(instance.get_dynamic_partitions(RUN_FILES_NAME))
-    new = [key for key in dict.fromkeys(keys) if key not in known]
-    if new:
-        instance.add_dynamic_partitions(RUN_FILES_NAME, new)
-    return new
+@dataclass(frozen=True)
+class Changes:
+    """What has to be added to a set of partitions, and deleted, for it to be as the data folder is."""
+
+    partitions: dg.DynamicPartitionsDefinition
+    added: list[str]
+    deleted: list[str]
 
 
-def stretches(instance: dg.DagsterInstance, wanted: Collection[str], at_most: int) -> Iterator[list[str]]:
+def changes(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[Changes]:
+    """Compare the partitions with the run files that lie in the sources, and with what the data folder holds.
+
+    Nothing is deleted while a backfill is at work: Dagster gives one up of which a key is gone.
+
+    Raises
+    ------
+    InfraScopeError
+        A source is missing.
+    """
+    found, made = Inbox.of(folder).keys, list(graph.runs(folder)["run_key"])
+    refused = rejected(folder, graph)
+    wanted = {RUN_FILES: [*found, *made], RUNS: [*(key for key in found if key not in refused), *made]}
+    for partitions, keys in wanted.items():
+        known = set(keys_of(instance, partitions))
+        gone = sorted(known - set(keys))
+        if gone and _backfilling(instance):
+            gone = []
+        yield Changes(partitions, list(dict.fromkeys(key for key in keys if key not in known)), gone)
+
+
+def _backfilling(instance: dg.DagsterInstance) -> bool:
+    """Whether one of the latest backfills is at work."""
+    unfinished = ("REQUESTED", "CANCELING", "FAILING")
+    return any(backfill.status.name in unfinished for backfill in instance.get_backfills(limit=100))
+
+
+def rejected(folder: DataFolder, graph: Graph) -> set[str]:
+    """Keys of run files that were read as they lie there now, and rejected."""
+    product, made = graph.product(tables.RUN_FILES), set(graph.runs(folder)["run_key"])
+    return {key for key in Inbox.of(folder).keys if key not in made and graph.is_current(folder, product.name, key)}
+
+
+def align(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> None:
+    """Make the partitions what the data folder says."""
+    for change in changes(instance, folder, graph):
+        if change.added:
+            instance.add_dynamic_partitions(str(change.partitions.name), change.added)
+        for key in change.deleted:
+            instance.delete_dynamic_partition(str(change.partitions.name), key)
+
+
+def keys_of(instance: dg.DagsterInstance, partitions: dg.DynamicPartitionsDefinition) -> Sequence[str]:
+    """The registered keys, in the order in which they were registered."""
+    return instance.get_dynamic_partitions(str(partitions.name))
+
+
+def stretches(registered: Sequence[str], wanted: Collection[str], at_most: int) -> Iterator[list[str]]:
     """Cut the wanted keys into batches that Dagster can name by a first and a last key.
 
     A range of dynamic partitions holds every key that was registered between its ends, so a batch ends where an
     unwanted key lies between.
     """
     batch: list[str] = []
-    for key in instance.get_dynamic_partitions(RUN_FILES_NAME):
+    for key in registered:
         if key in wanted and len(batch) < at_most:
             batch.append(key)
             continue

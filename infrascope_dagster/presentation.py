@@ -90,6 +90,11 @@ def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dict[str
     return shown
 
 
+def shortened(text: str, length: int = 500) -> str:
+    """A text that is short enough for an event."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def preview(frame: pl.DataFrame, rows: int = PREVIEW_ROWS) -> dg.MetadataValue:
     """The first rows as a markdown table; names and contents of files are shown, not interpreted."""
     frame = frame.head(rows).with_columns(cs.by_dtype(pl.List(pl.String)).list.join(" + "))
@@ -177,7 +182,7 @@ def _hosts(folder: DataFolder, found: pl.DataFrame) -> Mapping[str, Any]:
 def _report(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
     verdict, why, markdown = row.select("verdict", "why", "markdown").row(0)
     path = dg.MetadataValue.path(str((folder.root / markdown).absolute()))
-    return {"verdict": verdict, "why": str(why)[:500], "report": path}
+    return {"verdict": verdict, "why": shortened(str(why)), "report": path}
 
 
 def _agreement(folder: DataFolder, table: pl.DataFrame) -> Mapping[str, Any]:

@@ -18,6 +18,8 @@ from typing import Any
 
 import dagster as dg
 
+from infrascope_dagster.partitions import PARTITIONS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -62,9 +64,10 @@ class Server:
         return found
 
     def add_partitions(self, keys: Sequence[str]) -> None:
-        """Register run keys."""
-        for key in keys:
-            self.ask(_ADD, location="infrascope", key=key)
+        """Register run keys, as those of files and as those of runs."""
+        for partitions in PARTITIONS.values():
+            for key in keys:
+                self.ask(_ADD, location="infrascope", partitions=partitions.name, key=key)
 
     def backfill(self, assets: Sequence[str], keys: Sequence[str]) -> str:
         """Launch a backfill as the UI does; returns its id."""
@@ -77,10 +80,10 @@ class Server:
         return str(found["status"]), len(found["runs"])
 
 
-_ADD = """mutation($location: String!, $key: String!) {
+_ADD = """mutation($location: String!, $partitions: String!, $key: String!) {
   addDynamicPartition(
     repositorySelector: {repositoryLocationName: $location, repositoryName: "__repository__"},
-    partitionsDefName: "run_files", partitionKey: $key) { __typename } }"""
+    partitionsDefName: $partitions, partitionKey: $key) { __typename } }"""
 _LAUNCH = """mutation($parameters: LaunchBackfillParams!) {
   launchPartitionBackfill(backfillParams: $parameters) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""

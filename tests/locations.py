@@ -13,7 +13,7 @@ from infrascope_core.pipeline import GRAPH
 from infrascope_core.store.graph import Graph
 from infrascope_dagster.definitions import build_defs
 from infrascope_dagster.defs.assets import assets_of
-from infrascope_dagster.partitions import range_tags, register
+from infrascope_dagster.partitions import RUN_FILES, RUNS, keys_of, range_tags
 from infrascope_dagster.resources import DataFolderResource
 
 
@@ -43,7 +43,9 @@ class Location:
 
     def materialize(self, *assets: str, keys: Sequence[str] = (), **config: object):
         """One run of the named assets, as the UI would start it."""
-        register(self.instance, list(keys))
+        for partitions in (RUN_FILES, RUNS):
+            known = set(keys_of(self.instance, partitions))
+            self.instance.add_dynamic_partitions(str(partitions.name), [key for key in keys if key not in known])
         return dg.materialize(
             self._assets,
             selection=list(assets),

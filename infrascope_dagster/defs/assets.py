@@ -11,7 +11,7 @@ from infrascope_core.store.product import Product, Scope
 from infrascope_dagster import adoption, loading, presentation
 from infrascope_dagster.automation import Staleness, condition_of
 from infrascope_dagster.batches import MetadataByAsset, each_key, record
-from infrascope_dagster.partitions import BATCHES, RUN_FILES
+from infrascope_dagster.partitions import BATCH, PARTITIONS, RUN_FILES
 from infrascope_dagster.resources import DataFolderResource
 
 WAREHOUSE_POOL = "warehouse"
@@ -38,7 +38,7 @@ def specs_of(graph: Graph, product: Product, staleness: Staleness) -> list[dg.As
         dg.AssetSpec(
             table.name,
             deps=["source_files"] if product.scope is Scope.ARRIVING else sorted(graph.comes_after(product)),
-            partitions_def=RUN_FILES if product.scope.per_run else None,
+            partitions_def=PARTITIONS.get(product.scope),
             group_name=product.stage,
             kinds={*product.libraries, *(["parquet"] if product.scope.per_run else [])},
             code_version=product.code_version,
@@ -60,7 +60,7 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
     @dg.multi_asset(
         name=product.name,
         specs=specs_of(graph, product, staleness),
-        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=BATCHES[product.scope]),
+        backfill_policy=dg.BackfillPolicy.multi_run(max_partitions_per_run=BATCH),
     )
     def body(context: dg.AssetExecutionContext, infrascope: DataFolderResource) -> Iterator[dg.MaterializeResult]:
         folder, batch = infrascope.folder(), len(context.partition_keys)
@@ -82,7 +82,7 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
         if good:
             folder.lake.save_index()
             infrascope.publish(graph)
-        record(context, good, bad)
+        record(context, product.tables, good, bad)
         for table in product.tables:
             yield dg.MaterializeResult(asset_key=table.name)
 

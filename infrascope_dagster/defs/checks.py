@@ -11,7 +11,7 @@ from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_dagster import loading, presentation
 from infrascope_dagster.automation import ON_THE_HOUR
-from infrascope_dagster.partitions import RUN_FILES, RUN_FILES_NAME
+from infrascope_dagster.partitions import RUN_FILES, keys_of
 from infrascope_dagster.resources import DataFolderResource
 
 DRIFT_LIMIT = 0.25
@@ -87,7 +87,7 @@ def question(graph: Graph, name: str) -> dg.AssetChecksDefinition:
 def no_partition_left_failed(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
     """Ask the instance for keys whose last attempt failed."""
     instance = context.instance
-    keys = instance.get_dynamic_partitions(RUN_FILES_NAME)
+    keys = keys_of(instance, RUN_FILES)
     status = instance.get_status_by_partition(dg.AssetKey("telemetry"), keys, RUN_FILES) or {}
     failed = [key for key, state in status.items() if state == dg.AssetPartitionStatus.FAILED]
     return verdict(pl.DataFrame({"run_key": failed}, schema={"run_key": pl.String}), runs=len(keys))

@@ -1,61 +1,61 @@
 """Jobs: what a person starts by hand. Two of them bring the whole folder up to date, by the core's own refresh."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
 from infrascope_core.pipeline import refresh
-from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
 from infrascope_dagster import adoption, loading
-from infrascope_dagster.partitions import register
+from infrascope_dagster.partitions import align
 from infrascope_dagster.resources import DataFolderResource
 
+READ = "read_run_files"
+MAKE = "make_products"
+STUDIES = "studies"
+BY_SCOPE = {
+    READ: (Scope.ARRIVING, "Reads chosen run files into the lake, or rejects them."),
+    MAKE: (Scope.PER_RUN, "Everything per run, from quality to the report, for chosen runs."),
+    STUDIES: (
+        Scope.STUDIED,
+        "The paper's evaluations on the runs at hand: window lengths, similarity of runs, latency.",
+    ),
+}
+"""Jobs of all assets of one scope, with what they are for."""
 
-def per_run_assets(graph: Graph) -> list[str]:
-    """Names of the assets per run, in order."""
-    return [table.name for product in graph.order if product.scope.per_run for table in product.tables]
 
-
-def _new_runs(graph: Graph) -> Any:
-    return dg.define_asset_job(
-        "new_runs",
-        selection=dg.AssetSelection.assets(*per_run_assets(graph)),
-        description="Everything per run, from the run file to the report, for chosen keys.",
-    )
-
-
-def _studies(graph: Graph) -> Any:
-    studied = [product.name for product in graph.order if product.scope is Scope.STUDIED]
-    return dg.define_asset_job(
-        "studies",
-        selection=dg.AssetSelection.assets(*studied),
-        description="The paper's evaluations on the runs at hand: window lengths, similarity of runs, latency.",
-    )
+def _of_scope(graph: Graph, name: str, scope: Scope, description: str) -> Any:
+    assets = [table.name for product in graph.order if product.scope is scope for table in product.tables]
+    return dg.define_asset_job(name, selection=dg.AssetSelection.assets(*assets), description=description)
 
 
 def bring_up_to_date(context: dg.OpExecutionContext, infrascope: DataFolderResource, graph: Graph, refit: bool) -> None:
     """Refresh the data folder in this step, and report each product on its asset as it was made."""
     folder = infrascope.folder()
-    register(context.instance, Inbox.of(folder).keys)
+    align(context.instance, folder, graph)
 
     def on_made(product: Product, run_key: str | None, frames: Sequence[pl.DataFrame]) -> None:
         if run_key is None:
             context.log_event(adoption.of_pooled(folder, product.tables[0], frames[0]))
-        elif (
-            product.scope is not Scope.ARRIVING or frames[0]["status"][0] == "accepted"
-        ):  # else it is in rejected_files
-            for event in adoption.of_run(folder, product, run_key, frames):
-                context.log_event(event)
+            return
+        refused = product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted"
+        events: Iterable[dg.AssetMaterialization | dg.AssetObservation] = (
+            adoption.of_failed(product.tables, run_key, str(frames[0]["reason"][0]))
+            if refused
+            else adoption.of_run(folder, product, run_key, frames)
+        )
+        for event in events:
+            context.log_event(event)
 
     def on_progress(product: str, done: int, total: int) -> None:
         if done == total:
             context.log.info(f"{product}: {done} of {total}")
 
     refresh(folder, refit, on_progress, graph=graph, on_made=on_made)
+    align(context.instance, infrascope.folder(), graph)
 
 
 def _refresh(graph: Graph, name: str, refit: bool, description: str) -> dg.JobDefinition:
@@ -76,8 +76,7 @@ def defs() -> dg.Definitions:
     graph = loading.project().graph
     return dg.Definitions(
         jobs=[
-            _new_runs(graph),
-            _studies(graph),
+            *(_of_scope(graph, name, *of) for name, of in BY_SCOPE.items()),
             _refresh(
                 graph,
                 "refresh",

@@ -1,6 +1,7 @@
-"""Schedules: what happens every day."""
+"""Schedules: what happens every day, whatever became of it before."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import dagster as dg
 
@@ -9,44 +10,81 @@ from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Scope
 from infrascope_dagster import loading
-from infrascope_dagster.partitions import INGEST_BATCH, PRODUCT_BATCH, range_tags, stretches
+from infrascope_dagster.defs.jobs import MAKE, READ
+from infrascope_dagster.partitions import BATCH, PARTITIONS, keys_of, range_tags, stretches
 from infrascope_dagster.resources import DataFolderResource
 
 
-def fill_missing(graph: Graph) -> dg.ScheduleDefinition:
-    """Ask every morning for what is missing or stale, whatever became of it before."""
-    products = [t.name for product in graph.order if product.scope is Scope.PER_RUN for t in product.tables]
-    product_keys = [dg.AssetKey(name) for name in products]
+@dataclass(frozen=True)
+class Morning:
+    """What one of the schedules asks for.
+
+    Attributes
+    ----------
+    name, job, cron : str
+        Its own name, that of the job that it starts, and when (UTC).
+    scope : Scope
+        Products of this scope are looked at.
+    description : str
+        For the UI.
+    nothing : str
+        Said if there is nothing to ask for.
+    """
+
+    name: str
+    job: str
+    cron: str
+    scope: Scope
+    description: str
+    nothing: str
+
+
+MORNINGS = (
+    Morning(
+        "read_missing",
+        READ,
+        "0 6 * * *",
+        Scope.ARRIVING,
+        "Every morning: asks for run files that were not read as they lie there now.",
+        "every registered run file is read, or rejected, as it lies there now",
+    ),
+    Morning(
+        "make_missing",
+        MAKE,
+        "30 6 * * *",
+        Scope.PER_RUN,
+        "Every morning, half an hour later: asks for products that are missing or stale.",
+        "every run has all its products, and all of them are current",
+    ),
+)
+
+
+def schedule_of(graph: Graph, morning: Morning) -> dg.ScheduleDefinition:
+    """A schedule that asks the core what is stale."""
+    products = [product.name for product in graph.order if product.scope is morning.scope]
 
     @dg.schedule(
-        name="fill_missing",
-        job_name="new_runs",
-        cron_schedule="0 6 * * *",
+        name=morning.name,
+        job_name=morning.job,
+        cron_schedule=morning.cron,
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Every morning: asks for run files that were not read, and for products that are missing or stale.",
+        description=morning.description,
     )
     def body(
         context: dg.ScheduleEvaluationContext, infrascope: DataFolderResource
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        # batches of two kinds, so that no product waits for a bad file
-        day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-        instance, folder = context.instance, infrascope.folder()
+        day, folder = context.scheduled_execution_time.strftime("%Y-%m-%d"), infrascope.folder()
         try:
             stale = graph.stale(folder, Inbox.of(folder).keys)
         except InfraScopeError as error:  # a source is missing
             yield dg.SkipReason(str(error))
             return
-        unread = set().union(*(stale[p.name] for p in graph.order if p.scope is Scope.ARRIVING))
-        unmade = set().union(*(stale[p.name] for p in graph.order if p.scope is Scope.PER_RUN))
-        batches: list[tuple[list[dg.AssetKey] | None, list[str]]] = [
-            (None, batch) for batch in stretches(instance, unread, INGEST_BATCH)
-        ]
-        batches += [(product_keys, batch) for batch in stretches(instance, unmade, PRODUCT_BATCH)]
-        for selection, batch in batches:
-            what = "products" if selection else "all"
-            yield dg.RunRequest(run_key=f"{day} {what} {batch[0]}", asset_selection=selection, tags=range_tags(batch))
-        if not batches:
-            yield dg.SkipReason("every registered run file has all its products, and all of them are current")
+        registered = keys_of(context.instance, PARTITIONS[morning.scope])
+        wanted = set().union(*(stale[name] for name in products)) & set(registered)
+        for batch in stretches(registered, wanted, BATCH):
+            yield dg.RunRequest(run_key=f"{day} {batch[0]}", tags=range_tags(batch))
+        if not wanted:
+            yield dg.SkipReason(morning.nothing)
 
     return body
 
@@ -54,4 +92,5 @@ def fill_missing(graph: Graph) -> dg.ScheduleDefinition:
 @dg.definitions
 def defs() -> dg.Definitions:
     """All schedules, on the graph that is being loaded."""
-    return dg.Definitions(schedules=[fill_missing(loading.project().graph)])
+    graph = loading.project().graph
+    return dg.Definitions(schedules=[schedule_of(graph, morning) for morning in MORNINGS])

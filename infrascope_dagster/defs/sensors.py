@@ -1,8 +1,8 @@
 """Sensors: the one that compares the data folder with what Dagster knows, and the one that evaluates the conditions."""
 
 import json
+from collections.abc import Iterator, Sequence, Set
 from itertools import islice
-from typing import Any
 
 import dagster as dg
 
@@ -15,7 +15,7 @@ from infrascope_core.store.lake import fingerprint
 from infrascope_dagster import loading
 from infrascope_dagster.adoption import DATA_VERSION, unrecorded
 from infrascope_dagster.lost_runs import lost_runs
-from infrascope_dagster.partitions import RUN_FILES, RUN_FILES_NAME
+from infrascope_dagster.partitions import RUN_FILES, Changes, changes, keys_of
 from infrascope_dagster.resources import DataFolderResource
 
 PER_TICK = 200
@@ -41,7 +41,8 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
         minimum_interval_seconds=10,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Registers new run files as partitions, reports new, changed and deleted ones on source_files, "
-        "withdraws partitions that nothing is left of, and records what was made without Dagster.",
+        "withdraws partitions that nothing is left of, takes rejected files out of the runs, and records what was made "
+        "without Dagster.",
     )
     def body(context: dg.SensorEvaluationContext, infrascope: DataFolderResource) -> dg.SensorResult | dg.SkipReason:
         folder, instance = infrascope.folder(), context.instance
@@ -49,18 +50,17 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
             found = {key: graph.rests_on(folder, product, key) for key in Inbox.of(folder).keys}
         except InfraScopeError as error:
             return dg.SkipReason(str(error))
-        known, made = set(instance.get_dynamic_partitions(RUN_FILES_NAME)), set(graph.runs(folder)["run_key"])
+        compared = list(changes(instance, folder, graph))
+        known, made = set(keys_of(instance, RUN_FILES)), set(graph.runs(folder)["run_key"])
         # every tick is stored with its cursor, and so it is a hash
         state = fingerprint(json.dumps([found, sorted(known), sorted(made)], sort_keys=True))
-        if state != context.cursor:
+        if state != context.cursor or any(change.added or change.deleted for change in compared):
             reported = _reported(instance)
             changed = [key for key in found if key not in known or reported.get(key) != found[key]][:PER_TICK]
-            new = [key for key in [*changed, *sorted(made - found.keys())] if key not in known]
             put_away = sorted(key for key in known & made - found.keys() if reported.get(key) is not None)
-            withdrawn = sorted(known - made - found.keys())
-            if new or changed or put_away or withdrawn:
-                requests: list[Any] = [RUN_FILES.build_add_request(new)] if new else []
-                requests += [RUN_FILES.build_delete_request(withdrawn)] if withdrawn else []
+            later = {key for key in found if key not in known} - set(changed)
+            requests = list(_requests(compared, later))
+            if requests or changed or put_away:
                 events = [*(_arrived(key, found[key]) for key in changed), *map(_put_away, put_away)]
                 return dg.SensorResult(dynamic_partitions_requests=requests, asset_events=events)
         adopted = _adopted(instance, folder, graph)
@@ -69,6 +69,17 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
         return dg.SensorResult(asset_events=adopted, cursor=state)
 
     return body
+
+
+def _requests(
+    compared: Sequence[Changes], later: Set[str]
+) -> Iterator[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    """What makes the partitions as the data folder is, save for keys whose turn comes in a later tick."""
+    for change in compared:
+        if added := [key for key in change.added if key not in later]:
+            yield change.partitions.build_add_request(added)
+        if change.deleted:
+            yield change.partitions.build_delete_request(change.deleted)
 
 
 def _reported(instance: dg.DagsterInstance) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import dagster as dg
@@ -14,7 +15,7 @@ from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_dagster.defs.sensors import run_file_sensor
-from infrascope_dagster.partitions import PRODUCT_BATCH, RUN_FILES, stretches
+from infrascope_dagster.partitions import BATCH, RUN_FILES, RUNS, keys_of, stretches
 from tests.runs import write_run
 
 Requested = set[str] | Literal[True]
@@ -45,9 +46,9 @@ class Clock:
         for request in result.dynamic_partitions_requests:
             if isinstance(request, dg.DeleteDynamicPartitionsRequest):
                 for key in request.partition_keys:
-                    instance.delete_dynamic_partition(RUN_FILES.name, key)
+                    instance.delete_dynamic_partition(request.partitions_def_name, key)
             else:
-                instance.add_dynamic_partitions(RUN_FILES.name, list(request.partition_keys))
+                instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
         for event in result.asset_events:
             instance.report_runless_asset_event(event)
         return [event.partition for event in result.asset_events if event.asset_key == dg.AssetKey("source_files")]
@@ -89,7 +90,7 @@ class Clock:
                 if keys is not True:
                     batches.setdefault(frozenset(keys), []).append(name)
             for batch, names in batches.items():
-                for stretch in stretches(self.location.instance, batch, PRODUCT_BATCH):
+                for stretch in stretches(keys_of(self.location.instance, RUN_FILES), batch, BATCH):
                     self.location.materialize(*names, keys=stretch)
         raise AssertionError(f"automation does not come to rest: {history}")
 
@@ -138,8 +139,12 @@ def test_a_bad_file_is_asked_for_once_and_again_when_it_changes(clock):
     assert sum(bad.stem in tick.get("telemetry", ()) for tick in history) == 1
     assert bad.stem not in clock.location.materialized("anomaly_reasons")
     assert clock.location.folder.lake.read(REJECTED_FILES)["run_key"].to_list() == [bad.stem]
+    clock.sense()
+    assert bad.stem in keys_of(clock.location.instance, RUN_FILES)
+    assert bad.stem not in keys_of(clock.location.instance, RUNS)  # nothing behind it waits for it
     write_run(clock.location.runs, 2)
     assert clock.sense() == [bad.stem]
+    assert bad.stem in keys_of(clock.location.instance, RUNS)
     clock.settle()
     assert bad.stem in clock.location.materialized("anomaly_reasons")
 
@@ -250,7 +255,7 @@ def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_ke
     good.unlink()
     bad.unlink()
     assert clock.sense() == [good.stem]
-    assert clock.location.instance.get_dynamic_partitions(RUN_FILES.name) == [good.stem]
+    assert keys_of(clock.location.instance, RUN_FILES) == keys_of(clock.location.instance, RUNS) == [good.stem]
     record = clock.location.instance.fetch_observations(dg.AssetKey("source_files"), limit=1).records[0]
     assert record.partition_key == good.stem
     assert record.event_log_entry.asset_observation.metadata["deleted"].value is True
@@ -263,12 +268,30 @@ def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_ke
     assert clock.sense() == [good.stem]
 
 
+def test_no_partition_goes_under_a_backfill(clock, monkeypatch):
+    bad = write_run(clock.location.runs, 1)
+    bad.write_text("nothing")
+    clock.sense()
+    clock.settle()
+    instance = clock.location.instance
+    with monkeypatch.context() as patch:
+        at_work = [SimpleNamespace(status=SimpleNamespace(name="REQUESTED"))]
+        patch.setattr(instance, "get_backfills", lambda **_: at_work)
+        clock.sense()
+        assert keys_of(instance, RUNS) == [bad.stem]
+    clock.sense()
+    assert keys_of(instance, RUNS) == []
+    assert keys_of(instance, RUN_FILES) == [bad.stem]
+
+
 def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clock):
     keys = [write_run(clock.location.runs, second).stem for second in (1, 2)]
     away = write_run(clock.location.runs.with_name("away"), 3).stem
     keys.append(away)
+    bad = write_run(clock.location.runs, 4)
+    bad.write_text("nothing")
     refresh(replace(clock.location.folder, sources=(clock.location.runs, clock.location.runs.with_name("away"))))
-    assert clock.sense() == keys[:2]
+    assert clock.sense() == [*keys[:2], bad.stem]
     clock.sense()
     assert [name for tick in clock.settle() for name in tick] == []
     for name in ("run_files", "telemetry", "faults", *PRODUCTS):
@@ -277,4 +300,7 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     rows = clock.location.metadata("baskets", keys[1])["dagster/row_count"].value
     assert rows == clock.location.folder.lake.read("baskets", keys[1]).height > 0
     assert clock.location.metadata("thresholds")["dagster/row_count"].value > 0
+    (record,) = clock.location.instance.fetch_observations(dg.AssetKey("telemetry"), limit=10).records
+    assert record.partition_key == bad.stem
+    assert record.event_log_entry.asset_observation.description.startswith("not a table: ")
     assert clock.sense() == []

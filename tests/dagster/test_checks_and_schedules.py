@@ -16,8 +16,9 @@ from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from infrascope_dagster.defs.checks import QUESTIONS
-from infrascope_dagster.defs.schedules import fill_missing
-from infrascope_dagster.partitions import RUN_FILES
+from infrascope_dagster.defs.jobs import MAKE, READ
+from infrascope_dagster.defs.schedules import MORNINGS, schedule_of
+from infrascope_dagster.partitions import PARTITIONS, align, keys_of
 from tests.locations import Location
 from tests.runs import write_run
 
@@ -41,13 +42,14 @@ def filled(healthy, tmp_path):
     data, runs = Path(healthy.resource.data), healthy.runs
     shutil.copytree(data, tmp_path / "data")
     shutil.copytree(runs, tmp_path / "runs")
-    keys = set(healthy.instance.get_dynamic_partitions(RUN_FILES.name))
+    keys = {partitions: set(keys_of(healthy.instance, partitions)) for partitions in PARTITIONS.values()}
     yield healthy
     for folder in (data, runs):
         shutil.rmtree(folder)
         shutil.copytree(tmp_path / folder.name, folder)
-    for key in set(healthy.instance.get_dynamic_partitions(RUN_FILES.name)) - keys:
-        healthy.instance.delete_dynamic_partition(RUN_FILES.name, key)
+    for partitions, before in keys.items():
+        for key in set(keys_of(healthy.instance, partitions)) - before:
+            healthy.instance.delete_dynamic_partition(partitions.name, key)
 
 
 def outcome(name, location) -> bool:
@@ -99,50 +101,63 @@ def test_degenerate_and_drifted_levels(filled):
     assert not outcome("no_level_drift", filled)
 
 
-def asked_in_the_morning(location) -> list[dg.RunRequest | dg.SkipReason]:
-    """What the daily schedule yields."""
-    context = dg.build_schedule_context(
-        instance=location.instance,
-        scheduled_execution_time=datetime(2026, 11, 2, 6),
-        resources={"infrascope": location.resource},
-    )
-    found = fill_missing(GRAPH)(context)
-    assert isinstance(found, Iterator)
-    return list(found)
+def asked_in_the_morning(location) -> dict[str, list[dg.RunRequest | dg.SkipReason]]:
+    """What the daily schedules yield, by their jobs."""
+    asked = {}
+    for morning in MORNINGS:
+        context = dg.build_schedule_context(
+            instance=location.instance,
+            scheduled_execution_time=datetime(2026, 11, 2, 6),
+            resources={"infrascope": location.resource},
+        )
+        found = schedule_of(GRAPH, morning)(context)
+        assert isinstance(found, Iterator)
+        asked[morning.job] = list(found)
+    return asked
 
 
-def test_the_daily_schedule(filled):
-    (skipped,) = asked_in_the_morning(filled)
+def said(asked: list[dg.RunRequest | dg.SkipReason]) -> str:
+    """Why a schedule asks for nothing."""
+    (skipped,) = asked
     assert isinstance(skipped, dg.SkipReason)
+    return str(skipped.skip_message)
+
+
+def test_the_daily_schedules(filled):
+    assert {job: said(asked) for job, asked in asked_in_the_morning(filled).items()} == {
+        morning.job: morning.nothing for morning in MORNINGS
+    }
     late = write_run(filled.runs, 7).stem
-    filled.instance.add_dynamic_partitions("run_files", [late])
-    (request,) = asked_in_the_morning(filled)
-    assert set(request.tags.values()) >= {late}
-    assert request.asset_selection is None
+    align(filled.instance, filled.folder, GRAPH)
+    asked = asked_in_the_morning(filled)
+    (request,) = asked[READ]
+    assert set(request.tags.values()) == {late}
+    assert "current" in said(asked[MAKE])
     filled.materialize("run_files", "telemetry", "faults", keys=[late])
-    (request,) = asked_in_the_morning(filled)
-    assert dg.AssetKey("telemetry") not in request.asset_selection
-    assert dg.AssetKey("anomaly_reasons") in request.asset_selection
+    asked = asked_in_the_morning(filled)
+    assert "is read" in said(asked[READ])
+    (request,) = asked[MAKE]
+    assert set(request.tags.values()) == {late}
 
 
-def test_the_daily_schedule_asks_for_what_is_stale_and_not_for_bad_files(filled):
+def test_the_daily_schedules_ask_for_what_is_stale_and_not_for_bad_files(filled):
     bad = write_run(filled.runs, 6)
     bad.write_text("nothing")
     filled.materialize("run_files", "telemetry", "faults", keys=[bad.stem])
     key = accepted(filled.folder)["run_key"][0]
     filled.folder.lake.write(filled.folder.lake.read(BASKETS, key), BASKETS, key, made_from="something else")
-    (request,) = asked_in_the_morning(filled)
-    assert isinstance(request, dg.RunRequest)
-    assert set(request.tags.values()) & {key, bad.stem} == {key}
+    asked = asked_in_the_morning(filled)
+    assert "rejected" in said(asked[READ])
+    (request,) = asked[MAKE]
+    assert set(request.tags.values()) == {key}
 
 
-def test_the_daily_schedule_says_in_a_sentence_that_a_source_is_missing(filled, tmp_path):
+def test_the_daily_schedules_say_in_a_sentence_that_a_source_is_missing(filled, tmp_path):
     away = tmp_path / "away"
     filled.runs.rename(away)
-    (skipped,) = asked_in_the_morning(filled)
+    asked = asked_in_the_morning(filled)
     away.rename(filled.runs)
-    assert isinstance(skipped, dg.SkipReason)
-    assert skipped.skip_message == f"{filled.runs}: no such file or folder"
+    assert {said(requests) for requests in asked.values()} == {f"{filled.runs}: no such file or folder"}
 
 
 def test_the_refit_job(filled):

@@ -15,7 +15,7 @@ from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Scope
-from infrascope_dagster.partitions import RUN_FILES, RUN_FILES_NAME
+from infrascope_dagster.partitions import PARTITIONS, RUN_FILES, keys_of
 from tests.daemon import Server, serving, wait_for
 from tests.runs import write_run
 
@@ -40,7 +40,10 @@ def is_current(server: Server, *keys: str) -> bool:
 def is_green(server: Server, *keys: str) -> bool:
     """Whether Dagster shows the partitions of all per-run assets as materialized."""
     with server.instance as instance:
-        states = [instance.get_status_by_partition(dg.AssetKey(name), keys, RUN_FILES) or {} for name in PER_RUN]
+        states = [
+            instance.get_status_by_partition(dg.AssetKey(name), keys, PARTITIONS[GRAPH.product(name).scope]) or {}
+            for name in PER_RUN
+        ]
     return all(state.get(key) == dg.AssetPartitionStatus.MATERIALIZED for state in states for key in keys)
 
 
@@ -105,8 +108,8 @@ def test_files_arrive_are_replaced_and_deleted_with_no_click(tmp_path):
         with server.instance as instance:
             wait_for(lambda: lake.has("run_files", gone.stem), SOON)
             gone.unlink()
-            wait_for(lambda: gone.stem not in instance.get_dynamic_partitions(RUN_FILES_NAME), SOON)
-            assert set(keys[:2]) <= set(instance.get_dynamic_partitions(RUN_FILES_NAME))
+            wait_for(lambda: gone.stem not in keys_of(instance, RUN_FILES), SOON)
+            assert set(keys[:2]) <= set(keys_of(instance, RUN_FILES))
         assert is_current(server, *keys[2:])
         assert is_green(server, first, *keys)
 
