@@ -27,12 +27,16 @@ class Column:
     ----------
     volatile : bool
         It differs between equal runs (a time of day), and so is not part of what makes two tables equal.
+    of : tuple of str
+        Columns of other tables that it is computed from, as `table.column`. A column that is taken over as it is needs
+        none: it is declared once and shared.
     """
 
     name: str
     dtype: pl.DataType
     meaning: str
     volatile: bool = False
+    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,8 @@ def architecture_page(graph: Graph) -> str:
     """The page of the structure: the graph as a drawing, the products, the stages and their files, the layers."""
     products = [
         f"| {product.name} | {product.scope} | {_names(product.tables[1:])} | {_names(product.reads)} | "
-        f"{_names(product.quotes)} | {', '.join(product.settings)} | {product.code_version} |"
+        f"{_names(product.quotes)} | {', '.join(product.settings)} | {product.code_version} | "
+        f"{', '.join(f'{number:04}' for number in product.decisions)} |"
         for product in graph.order
     ]
     parts = [
@@ -128,8 +129,8 @@ def architecture_page(graph: Graph) -> str:
         "## The products\n",
         "\n".join(
             [
-                "| product | scope | makes also | reads | quotes | settings | code version |",
-                "|---|---|---|---|---|---|---|",
+                "| product | scope | makes also | reads | quotes | settings | code version | [ADR](adr/README.md) |",
+                "|---|---|---|---|---|---|---|---|",
                 *products,
                 "",
             ]

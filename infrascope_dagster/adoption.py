@@ -19,15 +19,19 @@ from infrascope_dagster import presentation
 from infrascope_dagster.partitions import RUN_FILES, RUNS, keys_of, rejected
 
 DATA_VERSION = "dagster/data_version"
-_MANY = 10**9
-"""No pictures are drawn of runs that are recorded with all the others."""
 
 
 def of_run(
-    folder: DataFolder, product: Product, run_key: str, frames: Sequence[pl.DataFrame], *, kept: bool = False
+    folder: DataFolder,
+    product: Product,
+    run_key: str,
+    frames: Sequence[pl.DataFrame],
+    batch: int,
+    *,
+    kept: bool = False,
 ) -> Iterator[dg.AssetMaterialization]:
-    """A materialization of each table of a product of a run; `frames` as in `presentation.of_run`."""
-    shown = presentation.of_run(folder, product, run_key, frames, batch=_MANY)
+    """A materialization of each table of a product of a run; `frames` and `batch` as in `presentation.of_run`."""
+    shown = presentation.of_run(folder, product, run_key, frames, batch, pictures=False)
     for table in product.tables:
         metadata = {**shown[table.name], "kept": True} if kept else shown[table.name]
         yield dg.AssetMaterialization(table.name, partition=run_key, metadata=metadata)
@@ -69,7 +73,7 @@ def _unrecorded_per_run(
     stale = graph.stale(folder, here & set(Inbox.of(folder).keys))
     for product in products:
         for key in sorted(missing[product.name] - stale[product.name]):
-            yield from of_run(folder, product, key, kept_frames(folder, product, key), kept=True)
+            yield from of_run(folder, product, key, kept_frames(folder, product, key), len(here), kept=True)
 
 
 def _unrecorded_rejections(

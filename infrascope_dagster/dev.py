@@ -2,31 +2,40 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from infrascope_dagster.links import ADDRESS, PROJECT
 
 
 def main(command: str) -> int:
     """Run `demo` or `dev`."""
     os.environ.update(prepare())
-    if command == "demo":
-        return demo()
-    dev()
-    return 1
+    return demo() if command == "demo" else dev()
 
 
 def prepare() -> dict[str, str]:
-    """Make the instance's home; returns the environment that leads to it, and to the data."""
-    home = ROOT / ".dagster"
+    """Make the instance's home; returns the environment that leads to it, to the data and to the pages."""
+    home = PROJECT / ".dagster"
     home.mkdir(exist_ok=True)
-    shutil.copyfile(ROOT / "dagster.yaml", home / "dagster.yaml")
+    shutil.copyfile(PROJECT / "dagster.yaml", home / "dagster.yaml")
     return {
         "DAGSTER_HOME": str(home),
-        "INFRASCOPE_DATA": os.environ.get("INFRASCOPE_DATA", str(ROOT / "data")),
-        "INFRASCOPE_RUNS": os.environ.get("INFRASCOPE_RUNS", str(ROOT / "data" / "sample")),
+        "INFRASCOPE_DATA": _absolute("INFRASCOPE_DATA", PROJECT / "data"),
+        "INFRASCOPE_RUNS": _absolute("INFRASCOPE_RUNS", PROJECT / "data" / "sample"),
+        ADDRESS: os.environ.get(ADDRESS, f"http://127.0.0.1:{_port() + 1}"),
     }
+
+
+def _absolute(variable: str, default: Path) -> str:
+    """The folders that a variable names, or the default; servers are started elsewhere."""
+    return os.pathsep.join(map(os.path.abspath, os.environ.get(variable, str(default)).split(os.pathsep)))
+
+
+def _port() -> int:
+    """Where the UI listens; the pages listen beside it."""
+    return int(os.environ.get("PORT", "3000"))
 
 
 def demo() -> int:
@@ -48,11 +57,12 @@ def demo() -> int:
     return 0
 
 
-def dev() -> None:
-    """Replace this process by `dagster dev`, on an instance that knows what the data folder holds."""
+def dev() -> int:
+    """Run `dagster dev`, and the pages beside it, on an instance that knows what the data folder holds."""
     import dagster as dg  # noqa: PLC0415 - it reads DAGSTER_HOME
 
     from infrascope_core.pipeline import GRAPH  # noqa: PLC0415
+    from infrascope_dagster import pages  # noqa: PLC0415
     from infrascope_dagster.adoption import unrecorded  # noqa: PLC0415
     from infrascope_dagster.partitions import align  # noqa: PLC0415
     from infrascope_dagster.resources import from_environment  # noqa: PLC0415
@@ -63,9 +73,16 @@ def dev() -> None:
         for event in unrecorded(instance, folder, GRAPH):
             instance.report_runless_asset_event(event)
     dagster = str(Path(sys.executable).with_name("dagster"))
-    os.chdir(ROOT)
-    port = os.environ.get("PORT", "3000")
-    os.execv(dagster, [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", port])
+    command = [dagster, "dev", "-w", str(PROJECT / "workspace.yaml"), "-h", "127.0.0.1", "-p", str(_port())]
+    quiet = {"PYTHONWARNINGS": "ignore:Function `dev_command` is superseded"}  # by a command of another package
+    with pages.serving(folder.root, _port() + 1):
+        try:
+            # where another dagster.yaml lies than that of DAGSTER_HOME, Dagster warns
+            return subprocess.run(
+                command, cwd=os.environ["DAGSTER_HOME"], env=os.environ | quiet, check=False
+            ).returncode
+        except KeyboardInterrupt:
+            return 130
 
 
 if __name__ == "__main__":

@@ -23,8 +23,10 @@ from infrascope_core.patterns.scopes import scopes
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.atomic import aside
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product
 from infrascope_core.studies.window_agreement import example_timelines, hit_rates
+from infrascope_dagster import links
 
 mpl.use("agg")
 
@@ -34,19 +36,46 @@ _RUN_PREVIEW_COLUMNS = 8
 _LEVELS = {"LOW": "#9ecae1", "MED": "#4292c6", "HIGH": "#08306b"}
 _MOST_PICTURES = 12
 """Runs of a batch up to which each gets a picture: drawing one takes as long as making the product."""
+_MOST_PREVIEWS = 24
+"""Runs of a batch up to which each shows its first rows: they double an event, and each event is stored twice."""
 
 Facts = Callable[[DataFolder, pl.DataFrame], Mapping[str, Any]]
 Draw = Callable[[DataFolder, pl.DataFrame], Figure | None]
 
 
-def column_schema(table: Table) -> dict[str, Any]:
-    """Definition metadata: the columns of a table of the contract."""
+def of_definition(graph: Graph, table: Table) -> dict[str, Any]:
+    """Definition metadata: the columns of a table and what they come from, its name in the warehouse, links.
+
+    Column lineage is the same for every partition, and so it is not repeated in their events.
+    """
     columns = [dg.TableColumn(c.name, str(c.dtype), description=c.meaning) for c in table.columns]
-    return {"dagster/column_schema": dg.TableSchema(columns=columns)}
+    lineage = {
+        column: [dg.TableColumnDep(dg.AssetKey(source), of) for source, of in sources]
+        for column, sources in graph.column_lineage(table).items()
+    }
+    return {
+        "dagster/column_schema": dg.TableSchema(columns=columns),
+        "dagster/column_lineage": dg.TableColumnLineage(lineage),
+        "dagster/table_name": table.name,
+        **links.of_table(graph.product(table), table.name),
+    }
+
+
+def tags(product: Product, table: Table) -> dict[str, str]:
+    """What the UI can filter by: over which runs an asset is made, and what the warehouse holds of it."""
+    copied = product.copied or not product.scope.per_run
+    held = "nothing" if table.wide else "table" if copied else "view"
+    return {"scope": product.scope.value.replace(" ", "_"), "warehouse": held}
 
 
 def of_run(
-    folder: DataFolder, product: Product, run_key: str, frames: Sequence[pl.DataFrame], batch: int
+    folder: DataFolder,
+    product: Product,
+    run_key: str,
+    frames: Sequence[pl.DataFrame],
+    batch: int,
+    *,
+    pictures: bool = True,
 ) -> dict[str, dict[str, Any]]:
     """Metadata by table name of what a product holds for one run.
 
@@ -61,19 +90,21 @@ def of_run(
     frames : sequence of polars.DataFrame
         The run's tables, those at the end perhaps left out.
     batch : int
-        How many runs are made at once: pictures are drawn of few.
+        How many runs are made, or recorded, at once: pictures are drawn, and rows shown, of few.
+    pictures : bool
+        Whether to draw any.
     """
     found: dict[str, dict[str, Any]] = {table.name: {} for table in product.tables}
     for table, frame in zip(product.tables, frames, strict=False):
         shown = found[table.name]
         shown |= {"dagster/row_count": frame.height, **FACTS.get(table.name, _nothing)(folder, frame)}
-        if table.key != ("run_key",):  # of one row, the facts are enough
+        if table.key != ("run_key",) and batch <= _MOST_PREVIEWS:  # of one row, the facts are enough
             shown["preview"] = preview(frame.drop("run_key", strict=False)[:, :_RUN_PREVIEW_COLUMNS], _RUN_PREVIEW_ROWS)
-        if table.name in PICTURES and batch <= _MOST_PICTURES and frame.height:
+        if table.name in PICTURES and pictures and batch <= _MOST_PICTURES and frame.height:
             figure = PICTURES[table.name](folder, frame)
             if figure is not None:
                 figure.suptitle(run_key, fontsize=7)
-                shown["picture"] = dg.MetadataValue.path(str(_saved(folder, table, run_key, figure)))
+                shown["picture"] = links.to_data(folder, _saved(folder, table, run_key, figure))
     return found
 
 
@@ -124,7 +155,7 @@ def _inline(figure: Figure) -> dg.MetadataValue:
 
 def _saved(folder: DataFolder, table: Table, run_key: str, figure: Figure) -> Path:
     """A figure as a file of the data folder."""
-    target = folder.picture(table.name, run_key).absolute()
+    target = folder.picture(table.name, run_key)
     with aside(target) as path:
         path.write_bytes(_png(figure))
     return target
@@ -181,8 +212,7 @@ def _hosts(folder: DataFolder, found: pl.DataFrame) -> Mapping[str, Any]:
 
 def _report(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
     verdict, why, markdown = row.select("verdict", "why", "markdown").row(0)
-    path = dg.MetadataValue.path(str((folder.root / markdown).absolute()))
-    return {"verdict": verdict, "why": shortened(str(why)), "report": path}
+    return {"verdict": verdict, "why": shortened(str(why)), "report": links.to_data(folder, folder.root / markdown)}
 
 
 def _agreement(folder: DataFolder, table: pl.DataFrame) -> Mapping[str, Any]:

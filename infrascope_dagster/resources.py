@@ -51,5 +51,10 @@ def from_environment() -> DataFolderResource:
     )
 
 
+def owners() -> list[str]:
+    """INFRASCOPE_OWNERS (addresses, or `team:NAME`, separated by commas): who is asked when an asset is red."""
+    return os.environ.get("INFRASCOPE_OWNERS", "team:infrascope").split(",")
+
+
 def _connect(path: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
     return DuckDBResource(database=path).get_connection()

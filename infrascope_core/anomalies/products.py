@@ -119,6 +119,7 @@ PRODUCTS = (
         settings=("features",),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         libraries=("numpy",),
+        decisions=(8,),
     ),
     Product(
         _STAGE,
@@ -131,6 +132,7 @@ PRODUCTS = (
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         files=_model_files,
         libraries=("scikitlearn", "numpy"),
+        decisions=(3, 20, 24),
     ),
     Product(
         _STAGE,
@@ -142,5 +144,6 @@ PRODUCTS = (
         code_version="3",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
+        decisions=(20, 21),
     ),
 )

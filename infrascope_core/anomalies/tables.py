@@ -39,6 +39,8 @@ FEATURES = (
     'dickey_fuller__attr_"teststat"',
 )
 """The features of a window, under tsfresh's names (without the metric's prefix)."""
+_OF_FEATURES = tuple(f"window_features.{feature}" for feature in FEATURES)
+
 WINDOW_FEATURES = Table(
     "window_features",
     "Statistical and temporal features of every usable metric in sliding windows.",
@@ -78,13 +80,23 @@ ANOMALY_SCORES = Table(
         HOST,
         WINDOW,
         START_TS,
-        *(Column(detector.name, REAL, detector.about) for detector in DETECTORS.values()),
-        Column("flagged_by", TEXTS, "detectors above their baseline's quantile"),
+        *(Column(detector.name, REAL, detector.about, of=_OF_FEATURES) for detector in DETECTORS.values()),
+        Column("flagged_by", TEXTS, "detectors above their baseline's quantile", of=_OF_FEATURES),
         Column("agreement", INT, "number of detectors that flag"),
-        Column("severity", REAL, "largest score over its flag threshold; above 1 is flagged"),
-        Column("surprisal", REAL, "-log10 of the calibrated probability that a normal window scores as high"),
-        Column("anomalous", FLAG, "an alarm: by itself or with its neighbours, not just one of the top 1 %"),
-        Column("baseline_version", TEXT, "version of the baseline that judged it"),
+        Column("severity", REAL, "largest score over its flag threshold; above 1 is flagged", of=_OF_FEATURES),
+        Column(
+            "surprisal",
+            REAL,
+            "-log10 of the calibrated probability that a normal window scores as high",
+            of=_OF_FEATURES,
+        ),
+        Column(
+            "anomalous",
+            FLAG,
+            "an alarm: by itself or with its neighbours, not just one of the top 1 %",
+            of=_OF_FEATURES,
+        ),
+        Column("baseline_version", TEXT, "version of the baseline that judged it", of=("baselines.version",)),
     ),
 )
 ANOMALY_REASONS = Table(
@@ -99,8 +111,8 @@ ANOMALY_REASONS = Table(
         SUBSYSTEM,
         METRIC,
         Column("feature", TEXT, "feature of the metric; or `missing`, `still`: it has no value, or does not move"),
-        Column("detectors", TEXTS, "detectors that flag the window"),
-        Column("value", REAL, "the feature's value"),
+        Column("detectors", TEXTS, "detectors that flag the window", of=("anomaly_scores.flagged_by",)),
+        Column("value", REAL, "the feature's value", of=_OF_FEATURES),
         Column("expected", REAL, "what the baseline expects of it there"),
         Column("contribution", REAL, "share of the window's evidence, 0..1"),
         Column(

@@ -91,5 +91,6 @@ PRODUCTS = (
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         units=_units,
         libraries=("numpy",),
+        decisions=(18,),
     ),
 )

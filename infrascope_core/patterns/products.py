@@ -56,6 +56,7 @@ PRODUCTS = (
         inputs=(BASKETS, THRESHOLDS),
         settings=("mining",),
         libraries=("numpy",),
+        decisions=(7,),
     ),
     Product(
         _STAGE,
@@ -66,5 +67,6 @@ PRODUCTS = (
         settings=("mining",),
         depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         libraries=("numpy", "scipy"),
+        decisions=(7,),
     ),
 )

@@ -70,6 +70,7 @@ PRODUCTS = (
         inputs=(TELEMETRY,),
         code_version="3",
         libraries=("polars", "numpy"),
+        decisions=(16,),
     ),
     Product(
         _STAGE,
@@ -81,6 +82,7 @@ PRODUCTS = (
         settings=("reanalysis", "classes"),
         depends_on=_catalogue_rests_on,
         libraries=("duckdb", "numpy"),
+        decisions=(3, 16, 17),
     ),
     Product(
         _STAGE,
@@ -92,5 +94,6 @@ PRODUCTS = (
         settings=("pruning_curve",),
         depends_on=lambda folder, _: folder.settings.selection.fitted().digest(),
         libraries=("numpy",),
+        decisions=(17,),
     ),
 )

@@ -135,6 +135,7 @@ PRODUCTS = (
         settings=("episodes", "features"),
         depends_on=_scope_of_rules,
         copied=True,
+        decisions=(19,),
     ),
     Product(
         _STAGE,
@@ -155,5 +156,6 @@ PRODUCTS = (
         files=report_files,
         copied=True,
         libraries=("markdown", "json"),
+        decisions=(19,),
     ),
 )

@@ -32,6 +32,7 @@ PRODUCTS = (
         settings=("reader",),
         depends_on=lambda folder, key: Inbox.of(folder).fingerprint(key),
         copied=True,
+        decisions=(1, 4, 26),
     ),
     Product(
         _STAGE,
@@ -40,5 +41,6 @@ PRODUCTS = (
         _review,
         inputs=(RUN_FILES,),
         depends_on=lambda folder, _: fingerprint(*Inbox.of(folder).rejections()),
+        decisions=(4,),
     ),
 )

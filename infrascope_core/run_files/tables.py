@@ -82,9 +82,9 @@ REJECTED_FILES = Table(
     "Files that could not be used, each with one sentence that says why.",
     ("path",),
     (
-        Column("path", TEXT, "where the file lies"),
+        Column("path", TEXT, "where the file lies", of=("run_files.source",)),
         RUN_KEY,
-        Column("reason", TEXT, "what is wrong and what was expected"),
+        Column("reason", TEXT, "what is wrong and what was expected", of=("run_files.reason",)),
         Column("seen_at", TIME, "when it was last looked at, UTC", volatile=True),
     ),
 )

@@ -97,6 +97,24 @@ class Graph:
             tables |= learnt - {table.name for table in product.tables}
         return tables
 
+    def column_lineage(self, table: Table) -> dict[str, list[tuple[str, str]]]:
+        """Columns of other tables that each column of a table comes from, as (table, column).
+
+        Returns
+        -------
+        dict of str to list of tuple
+            By column: those that it is declared to be computed from, or else the same column of what the product reads.
+            Columns of which neither is known are left out.
+        """
+        product = self.product(table)
+        found: dict[str, list[tuple[str, str]]] = {}
+        for column in table.columns:
+            declared = [tuple(source.split(".", 1)) for source in column.of]
+            same = [(source.name, column.name) for source in product.reads if column in source.columns]
+            if sources := [(name, of) for name, of in declared] or same:
+                found[column.name] = sources
+        return found
+
     def plus(self, *products: Product) -> Graph:
         """The graph with further products."""
         return Graph((*self.products, *products), self.runs)

@@ -120,6 +120,8 @@ class Product:
         Whether the warehouse holds a copy instead of a view on the lake: for findings, which are few rows per run.
     libraries : tuple of str
         What does the work, as Dagster's UI names it.
+    decisions : tuple of int
+        Numbers of the decision records (docs/adr) that say why it is as it is.
     """
 
     stage: str
@@ -135,6 +137,7 @@ class Product:
     files: Callable[[DataFolder, str], Sequence[Path]] = _no_files
     copied: bool = False
     libraries: tuple[str, ...] = ("polars",)
+    decisions: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

@@ -40,6 +40,7 @@ PRODUCTS = (
         settings=("agreement", "features", "detectors"),
         depends_on=lambda folder, _: fitting.CODE_VERSION,
         libraries=("scikitlearn",),
+        decisions=(18,),
     ),
     Product(
         _STAGE,
@@ -49,6 +50,7 @@ PRODUCTS = (
         inputs=(TELEMETRY, WINDOW_FEATURES, METRIC_CATALOG),
         settings=("similarity",),
         libraries=("scipy",),
+        decisions=(18,),
     ),
     Product(
         _STAGE,

@@ -80,6 +80,7 @@ PRODUCTS = (
         _curated_metrics,
         inputs=(TELEMETRY, Part(METRIC_CATALOG, excluded_as_text)),
         depends_on=_recipe,
+        decisions=(16,),
     ),
     Product(
         _STAGE,
@@ -101,6 +102,7 @@ PRODUCTS = (
         settings=("windows",),
         depends_on=_recipe,
         libraries=("duckdb",),
+        decisions=(3, 6),
     ),
     Product(
         _STAGE,
@@ -109,5 +111,6 @@ PRODUCTS = (
         _baskets,
         inputs=(GROUP_WINDOWS, Part(THRESHOLDS, _thresholds_of_run)),
         libraries=("duckdb",),
+        decisions=(6,),
     ),
 )

@@ -12,7 +12,7 @@ from infrascope_dagster import adoption, loading, presentation
 from infrascope_dagster.automation import Staleness, condition_of
 from infrascope_dagster.batches import MetadataByAsset, each_key, record
 from infrascope_dagster.partitions import BATCH, PARTITIONS, RUN_FILES
-from infrascope_dagster.resources import DataFolderResource
+from infrascope_dagster.resources import DataFolderResource, owners
 
 WAREHOUSE_POOL = "warehouse"
 """Pooled products are made one at a time: each reads all runs."""
@@ -21,6 +21,7 @@ source_files = dg.AssetSpec(
     "source_files",
     partitions_def=RUN_FILES,
     group_name="run_files",
+    owners=owners(),
     kinds={"file"},
     description="The run file as it lies on disk; the sensor reports new and changed ones.",
 )
@@ -40,10 +41,12 @@ def specs_of(graph: Graph, product: Product, staleness: Staleness) -> list[dg.As
             deps=["source_files"] if product.scope is Scope.ARRIVING else sorted(graph.comes_after(product)),
             partitions_def=PARTITIONS.get(product.scope),
             group_name=product.stage,
+            owners=owners(),
+            tags=presentation.tags(product, table),
             kinds={*product.libraries, *(["parquet"] if product.scope.per_run else [])},
             code_version=product.code_version,
             description=table.meaning,
-            metadata=presentation.column_schema(table),
+            metadata=presentation.of_definition(graph, table),
             automation_condition=condition_of(graph, product, staleness),
         )
         for table in product.tables
@@ -76,7 +79,8 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
             if product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted":
                 raise InfraScopeError(str(frames[0]["reason"][0]))
             shown = presentation.of_run(folder, product, key, frames, batch)
-            return {table.name: {**shown.get(table.name, {}), "kept": kept} for table in product.tables}
+            was_kept = {"kept": True} if kept else {}
+            return {table.name: shown.get(table.name, {}) | was_kept for table in product.tables}
 
         good, bad = each_key(context, work)
         if good:
@@ -84,7 +88,9 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
             infrascope.publish(graph)
         record(context, product.tables, good, bad)
         for table in product.tables:
-            yield dg.MaterializeResult(asset_key=table.name)
+            # Dagster has one version for all partitions of a batch, and stores it with everything that is made from
+            # them; what a partition was made from is in the lake
+            yield dg.MaterializeResult(asset_key=table.name, data_version=dg.DataVersion(product.code_version))
 
     return body
 

@@ -10,7 +10,7 @@ from infrascope_core.pipeline import refresh
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
 from infrascope_dagster import adoption, loading
-from infrascope_dagster.partitions import align
+from infrascope_dagster.partitions import RUNS, align, keys_of
 from infrascope_dagster.resources import DataFolderResource
 
 READ = "read_run_files"
@@ -36,6 +36,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, infrascope: DataFolderResou
     """Refresh the data folder in this step, and report each product on its asset as it was made."""
     folder = infrascope.folder()
     align(context.instance, folder, graph)
+    batch = len(keys_of(context.instance, RUNS))
 
     def on_made(product: Product, run_key: str | None, frames: Sequence[pl.DataFrame]) -> None:
         if run_key is None:
@@ -45,7 +46,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, infrascope: DataFolderResou
         events: Iterable[dg.AssetMaterialization | dg.AssetObservation] = (
             adoption.of_failed(product.tables, run_key, str(frames[0]["reason"][0]))
             if refused
-            else adoption.of_run(folder, product, run_key, frames)
+            else adoption.of_run(folder, product, run_key, frames, batch)
         )
         for event in events:
             context.log_event(event)

@@ -48,6 +48,8 @@ def specs() -> dict[str, Any]:
         assets[key.to_user_string()] = {
             "group": node.group_name,
             "kinds": sorted(node.kinds),
+            "owners": sorted(node.owners),
+            "tags": {name: value for name, value in sorted(node.tags.items()) if not name.startswith("dagster/")},
             "deps": sorted(parent.to_user_string() for parent in node.parent_keys),
             "partitions": getattr(node.partitions_def, "name", None),
             "batch": policy.max_partitions_per_run if policy else None,
@@ -116,6 +118,31 @@ def test_an_asset_depends_on_all_that_its_product_reads():
         if product.scope is not Scope.ARRIVING:
             reads = {table.name for table in (*product.reads, *product.quotes)}
             assert reads <= set(assets[product.name]["deps"]), product.name
+
+
+def test_column_lineage_names_columns_of_what_the_asset_is_made_from():
+    assets = specs()["assets"]
+    for product in GRAPH.order:
+        within = {table.name for table in product.tables} | set(assets[product.name]["deps"])
+        for table in product.tables:
+            lineage = GRAPH.column_lineage(table)
+            assert set(lineage) <= set(table.schema.names())
+            for source, column in {pair for pairs in lineage.values() for pair in pairs}:
+                assert source in within, (table.name, source)
+                assert column in GRAPH.tables[source].schema.names(), (table.name, source, column)
+    shown = build_defs(DataFolderResource(data="data", sources=[])).get_repository_def().asset_graph
+    of_level = shown.get(dg.AssetKey("baskets")).metadata["dagster/column_lineage"].deps_by_column["level"]
+    assert [(dep.asset_key.to_user_string(), dep.column_name) for dep in of_level] == [
+        ("group_windows", "value"),
+        ("thresholds", "high"),
+        ("thresholds", "low"),
+    ]
+
+
+def test_decisions_that_products_name_are_there():
+    for product in GRAPH.order:
+        for number in product.decisions:
+            assert len([*(ROOT / "docs" / "adr").glob(f"{number:04}-*.md")]) == 1, (product.name, number)
 
 
 def test_definitions_validate(tmp_path):
