@@ -27,17 +27,19 @@ def to_data(folder: DataFolder, path: Path) -> dg.MetadataValue:
 def of_table(product: Product, table: str) -> dict[str, dg.MetadataValue]:
     """Links of an asset: to the code that makes it, and, where pages are served, to its table's page and decisions."""
     code = product.make.__code__
-    references: list[dg.LocalFileCodeReference | dg.UrlCodeReference] = [
-        dg.LocalFileCodeReference(file_path=code.co_filename, line_number=code.co_firstlineno, label=code.co_name)
-    ]
-    found: dict[str, dg.MetadataValue] = {}
+    reference = dg.LocalFileCodeReference(
+        file_path=code.co_filename, line_number=code.co_firstlineno, label=code.co_name
+    )
+    found: dict[str, dg.MetadataValue] = {
+        "dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[reference])
+    }
     if (base := os.environ.get(ADDRESS)) is not None:
         source = Path(code.co_filename)
         if source.is_relative_to(PROJECT):
             place = f"{quote(source.relative_to(PROJECT).as_posix())}#line-{code.co_firstlineno}"
-            references.append(dg.UrlCodeReference(url=f"{base}/{place}", label=code.co_name))
+            found["code"] = dg.MetadataValue.url(f"{base}/{place}")
         found["table"] = dg.MetadataValue.url(f"{base}/docs/tables.md#{table}")
         for number in product.decisions:
             for page in (PROJECT / "docs" / "adr").glob(f"{number:04}-*.md"):
                 found[f"decision {number}"] = dg.MetadataValue.url(f"{base}/docs/adr/{page.name}")
-    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=references), **found}
+    return found
