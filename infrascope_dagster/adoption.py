@@ -17,32 +17,33 @@ from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product
 from infrascope_dagster import presentation
 from infrascope_dagster.partitions import RUN_FILES, RUNS, keys_of, rejected
-
-DATA_VERSION = "dagster/data_version"
+from infrascope_dagster.versions import CONTENT, tags_of
 
 
 def of_run(
+    graph: Graph,
     folder: DataFolder,
     product: Product,
     run_key: str,
     frames: Sequence[pl.DataFrame],
-    batch: int,
     *,
+    batch: int,
     kept: bool = False,
 ) -> Iterator[dg.AssetMaterialization]:
     """A materialization of each table of a product of a run; `frames` and `batch` as in `presentation.of_run`."""
     shown = presentation.of_run(folder, product, run_key, frames, batch, pictures=False)
+    tags = tags_of(graph, folder, product)
     for table in product.tables:
         metadata = {**shown[table.name], "kept": True} if kept else shown[table.name]
-        yield dg.AssetMaterialization(table.name, partition=run_key, metadata=metadata)
+        yield dg.AssetMaterialization(table.name, partition=run_key, metadata=metadata, tags=tags)
 
 
-def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dg.AssetMaterialization:
+def of_pooled(graph: Graph, folder: DataFolder, table: Table, frame: pl.DataFrame) -> dg.AssetMaterialization:
     """The materialization of a pooled product."""
     return dg.AssetMaterialization(
         table.name,
         metadata=presentation.of_pooled(folder, table, frame),
-        tags={DATA_VERSION: folder.lake.version(table) or ""},
+        tags={**tags_of(graph, folder, graph.product(table)), CONTENT: folder.lake.version(table) or ""},
     )
 
 
@@ -58,8 +59,8 @@ def unrecorded(
     for product in graph.order:
         table = product.tables[0]
         version = None if product.scope.per_run else folder.lake.version(table)
-        if version is not None and version != _recorded_version(instance, table.name):
-            yield of_pooled(folder, table, folder.lake.read(table))
+        if version is not None and version != _recorded_content(instance, table.name):
+            yield of_pooled(graph, folder, table, folder.lake.read(table))
 
 
 def _unrecorded_per_run(
@@ -73,7 +74,9 @@ def _unrecorded_per_run(
     stale = graph.stale(folder, here & set(Inbox.of(folder).keys))
     for product in products:
         for key in sorted(missing[product.name] - stale[product.name]):
-            yield from of_run(folder, product, key, kept_frames(folder, product, key), len(here), kept=True)
+            yield from of_run(
+                graph, folder, product, key, kept_frames(folder, product, key), batch=len(here), kept=True
+            )
 
 
 def _unrecorded_rejections(
@@ -111,7 +114,7 @@ def kept_frames(folder: DataFolder, product: Product, run_key: str) -> list[pl.D
     return frames
 
 
-def _recorded_version(instance: dg.DagsterInstance, asset: str) -> str | None:
+def _recorded_content(instance: dg.DagsterInstance, asset: str) -> str | None:
     event = instance.get_latest_materialization_event(dg.AssetKey(asset))
     materialization = event.asset_materialization if event else None
-    return (materialization.tags or {}).get(DATA_VERSION) if materialization else None
+    return (materialization.tags or {}).get(CONTENT) if materialization else None

@@ -38,6 +38,7 @@ def each_key(
 def record(
     context: dg.AssetExecutionContext,
     made: Sequence[Table],
+    tags: Mapping[str, str],
     good: Mapping[str, MetadataByAsset],
     bad: Mapping[str, str],
 ) -> None:
@@ -49,6 +50,8 @@ def record(
         Of the step.
     made : sequence of Table
         What the step makes.
+    tags : mapping of str to str
+        Tags of a materialization that is recorded by hand.
     good, bad : mapping
         As `each_key` returns them.
 
@@ -60,7 +63,7 @@ def record(
     for key, of_asset in good.items():
         for asset, metadata in of_asset.items():
             if bad:
-                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
+                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=tags))
             else:
                 context.add_asset_metadata(metadata, asset_key=asset, partition_key=key)
     for key, reason in bad.items():

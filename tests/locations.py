@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
 
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.store.graph import Graph
@@ -62,6 +64,22 @@ class Location:
 
     def materialized(self, asset: str) -> set[str]:
         return set(self.instance.get_materialized_partitions(dg.AssetKey(asset)))
+
+    def unsynced(self) -> dict[tuple[str, str | None], str]:
+        """What the UI marks as unsynced, and why."""
+        graph = self.defs.get_repository_def().asset_graph
+        loading = LoadingContextForTest(self.instance)
+        resolver = CachingStaleStatusResolver(self.instance, graph, loading)
+        found = {}
+        for key in graph.materializable_asset_keys:
+            named = getattr(graph.get(key).partitions_def, "name", None)
+            for partition in self.instance.get_dynamic_partitions(named) if named else [None]:
+                if resolver.get_status(key, partition) == StaleStatus.STALE:
+                    causes = resolver.get_stale_causes(key, partition)
+                    found[key.to_user_string(), partition] = "; ".join(
+                        f"{cause.reason}: {cause.dependency_asset_key}" for cause in causes
+                    )
+        return found
 
     def metadata(self, asset: str, key: str | None = None) -> dict[str, dg.MetadataValue]:
         """What the latest materialization of an asset, or of one of its partitions, says."""

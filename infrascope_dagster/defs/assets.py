@@ -13,6 +13,7 @@ from infrascope_dagster.automation import Staleness, condition_of
 from infrascope_dagster.batches import MetadataByAsset, each_key, record
 from infrascope_dagster.partitions import BATCH, PARTITIONS, RUN_FILES
 from infrascope_dagster.resources import DataFolderResource, owners
+from infrascope_dagster.versions import CONTENT, deps_of, tags_of, version_of
 
 WAREHOUSE_POOL = "warehouse"
 """Pooled products are made one at a time: each reads all runs."""
@@ -38,7 +39,7 @@ def specs_of(graph: Graph, product: Product, staleness: Staleness) -> list[dg.As
     return [
         dg.AssetSpec(
             table.name,
-            deps=["source_files"] if product.scope is Scope.ARRIVING else sorted(graph.comes_after(product)),
+            deps=deps_of(graph, product),
             partitions_def=PARTITIONS.get(product.scope),
             group_name=product.stage,
             owners=owners(),
@@ -86,11 +87,9 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
         if good:
             folder.lake.save_index()
             infrascope.publish(graph)
-        record(context, product.tables, good, bad)
+        record(context, product.tables, tags_of(graph, folder, product), good, bad)
         for table in product.tables:
-            # Dagster has one version for all partitions of a batch, and stores it with everything that is made from
-            # them; what a partition was made from is in the lake
-            yield dg.MaterializeResult(asset_key=table.name, data_version=dg.DataVersion(product.code_version))
+            yield dg.MaterializeResult(asset_key=table.name, data_version=version_of(product))
 
     return body
 
@@ -105,7 +104,9 @@ def visit(context: dg.AssetExecutionContext, infrascope: DataFolderResource, gra
     frame = graph.make_pooled(folder, table)
     if folder.lake.version(table) != before:
         context.log.info(f"{table.name}: fitted what it lacked, on the runs at hand")
-        context.log_event(adoption.of_pooled(folder, table, frame))
+        context.log_event(adoption.of_pooled(graph, folder, table, frame))
+        # Dagster looked up the versions of this step's inputs before it began: this one is younger
+        context.get_step_execution_context().wipe_input_asset_version_info(dg.AssetKey(table.name))
 
 
 def pooled(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDefinition:
@@ -125,7 +126,8 @@ def pooled(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDef
         return dg.MaterializeResult(
             asset_key=table.name,
             metadata=presentation.of_pooled(folder, table, frame),
-            data_version=dg.DataVersion(folder.lake.version(table) or ""),
+            data_version=version_of(product),
+            tags={CONTENT: folder.lake.version(table) or ""},
         )
 
     return body

@@ -40,13 +40,13 @@ def bring_up_to_date(context: dg.OpExecutionContext, infrascope: DataFolderResou
 
     def on_made(product: Product, run_key: str | None, frames: Sequence[pl.DataFrame]) -> None:
         if run_key is None:
-            context.log_event(adoption.of_pooled(folder, product.tables[0], frames[0]))
+            context.log_event(adoption.of_pooled(graph, folder, product.tables[0], frames[0]))
             return
         refused = product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted"
         events: Iterable[dg.AssetMaterialization | dg.AssetObservation] = (
             adoption.of_failed(product.tables, run_key, str(frames[0]["reason"][0]))
             if refused
-            else adoption.of_run(folder, product, run_key, frames, batch)
+            else adoption.of_run(graph, folder, product, run_key, frames, batch=batch)
         )
         for event in events:
             context.log_event(event)

@@ -13,10 +13,11 @@ from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.lake import fingerprint
 from infrascope_dagster import loading
-from infrascope_dagster.adoption import DATA_VERSION, unrecorded
+from infrascope_dagster.adoption import unrecorded
 from infrascope_dagster.lost_runs import lost_runs
 from infrascope_dagster.partitions import RUN_FILES, Changes, changes, keys_of
 from infrascope_dagster.resources import DataFolderResource
+from infrascope_dagster.versions import DATA_VERSION
 
 PER_TICK = 200
 """Most files reported per tick, so that a first load of thousands does not outlast the sensor's time."""

@@ -103,6 +103,7 @@ def clock(location, monkeypatch):
     return Clock(location)
 
 
+MODELS = {"metric_catalog", "thresholds", "baselines"}
 PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "window_features",
             "anomaly_scores", "anomaly_reasons", "anomaly_episodes", "anomaly_report")  # fmt: skip
 
@@ -121,11 +122,13 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
     asked = {(name, key) for tick in history for name, keys in tick.items() if keys is not True for key in keys}
     assert asked == {(name, late) for name in ("run_files", "telemetry", "faults", *PRODUCTS)}
 
+    assert {name for name, _ in clock.location.unsynced()} <= MODELS  # fitted before the late run was there
     # episodes quote rules and reports quote other hosts: made anew when there are any for the first time, never again
     pooled = ("frequent_itemsets", "association_rules", "host_deviations")
     clock.location.materialize(*pooled)
     history = clock.settle()
     assert {name for tick in history for name in tick} == {"anomaly_episodes", "anomaly_report"}
+    assert {name for name, _ in clock.location.unsynced()} <= MODELS
     clock.location.materialize(*pooled, ops={name: {"config": {"refit": True}} for name in pooled})
     assert not [name for tick in clock.settle() for name in tick]
 
@@ -153,6 +156,7 @@ def test_a_changed_file_is_made_again_and_no_other(clock):
     first, second = (write_run(clock.location.runs, s) for s in (1, 2))
     clock.sense()
     clock.settle()
+    assert clock.location.unsynced() == {}
     write_run(clock.location.runs, 2, samples=500)
     assert clock.sense() == [second.stem]
     history = clock.settle()
@@ -300,6 +304,7 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     rows = clock.location.metadata("baskets", keys[1])["dagster/row_count"].value
     assert rows == clock.location.folder.lake.read("baskets", keys[1]).height > 0
     assert clock.location.metadata("thresholds")["dagster/row_count"].value > 0
+    assert clock.location.unsynced() == {}
     (record,) = clock.location.instance.fetch_observations(dg.AssetKey("telemetry"), limit=10).records
     assert record.partition_key == bad.stem
     assert record.event_log_entry.asset_observation.description.startswith("not a table: ")
