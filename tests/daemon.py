@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +93,13 @@ _STATUS = """query($backfill: String!) {
 
 
 @contextmanager
-def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: Path | None = None) -> Iterator[Server]:
+def serving(
+    place: Path,
+    module: str = "infrascope_dagster.definitions",
+    runs: Path | None = None,
+    settings: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """Run `dagster dev` while the context lasts.
 
     Parameters
@@ -104,10 +110,14 @@ def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: P
         The code location.
     runs : Path, optional
         Where run files lie; by default `place/runs`.
+    settings : str, optional
+        Another `dagster.yaml` than the project's.
+    environment : mapping of str to str, optional
+        Further variables.
     """
     home = place / "home"
     home.mkdir(exist_ok=True)
-    (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    (home / "dagster.yaml").write_text(settings or (ROOT / "dagster.yaml").read_text())
     (place / "runs").mkdir(exist_ok=True)
     workspace = place / "workspace.yaml"
     location = f"{{module_name: {module}, working_directory: {ROOT}, location_name: infrascope}}"
@@ -115,8 +125,9 @@ def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: P
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = {
+    variables = {
         **os.environ,
+        **(environment or {}),
         "DAGSTER_HOME": str(home),
         "DAGSTER_DISABLE_TELEMETRY": "yes",
         "INFRASCOPE_DATA": str(place / "data"),
@@ -126,7 +137,7 @@ def serving(place: Path, module: str = "infrascope_dagster.definitions", runs: P
     with (place / "dev.log").open("a") as log:
         process = subprocess.Popen(
             [dagster, "dev", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)],
-            cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            cwd=ROOT, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
             server = Server(place, port, process)
