@@ -45,10 +45,9 @@ def imported(folder: Path) -> set[str]:
     return {normalised(distributions.get(package, [package])[0]) for package in foreign}
 
 
-@pytest.mark.parametrize("package", ["infrascope_core", "infrascope_dagster"])
-def test_what_the_packages_import_is_declared(package):
-    optional = names_of(EXTRAS["pandas"])
-    assert imported(ROOT / package) - optional <= RUNTIME
+@pytest.mark.parametrize(("package", "extra"), [("infrascope_core", "pandas"), ("infrascope_dagster", "ui")])
+def test_what_the_packages_import_is_declared(package, extra):
+    assert imported(ROOT / package) - names_of(EXTRAS[extra]) <= RUNTIME
 
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "data/sample"])
