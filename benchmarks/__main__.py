@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import collector, detectors, features, fleet, pipeline, simulator
+from benchmarks import cluster, collector, detectors, features, fleet, pipeline, simulator
 
 
 def main() -> int:
@@ -19,6 +19,7 @@ def main() -> int:
     for claim in (
         *pipeline.claims(console),
         *fleet.claims(console),
+        *cluster.claims(console),
         *features.claims(console),
         *detectors.claims(console),
         *simulator.claims(console),

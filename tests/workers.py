@@ -14,13 +14,29 @@ from typing import Any
 
 import dagster as dg
 import psutil
+import yaml
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, RunLauncher, WorkerStatus
 from dagster._grpc.types import ExecuteRunArgs
 from dagster._serdes import ConfigurableClass
 from dagster._serdes.config_class import ConfigurableClassData
 
+ROOT = Path(__file__).parents[1]
 WORKER = "test/worker"
 PROCESS = "test/process"
+
+
+def with_workers(place: Path, number: int = 2) -> str:
+    """The cluster's own dagster.yaml, with workers in place of containers; each worker gets it too."""
+    settings = yaml.safe_load((ROOT / "deploy" / "dagster.yaml").read_text())
+    homes = [place / f"worker{n}" for n in range(1, number + 1)]
+    config = {"homes": list(map(str, homes))}
+    settings["run_launcher"] = {"module": "tests.workers", "class": "WorkerLauncher", "config": config}
+    settings["concurrency"]["runs"]["max_concurrent_runs"] = number
+    text = str(yaml.safe_dump(settings))
+    for home in homes:
+        home.mkdir()
+        (home / "dagster.yaml").write_text(text)
+    return text
 
 
 class WorkerLauncher(RunLauncher, ConfigurableClass):

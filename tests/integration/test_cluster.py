@@ -5,30 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
 
 from tests.daemon import ROOT, serving, wait_for
 from tests.integration.test_daemon import SOON, is_current, is_green, runs_of
 from tests.postgres import binaries, postgres
 from tests.runs import write_run
-from tests.workers import PROCESS, WORKER
-
-LAUNCHER = {"module": "tests.workers", "class": "WorkerLauncher"}
-
-
-def settings_of(place: Path) -> str:
-    """The cluster's own dagster.yaml, with workers in place of containers; each worker gets it too."""
-    settings = yaml.safe_load((ROOT / "deploy" / "dagster.yaml").read_text())
-    homes = [str(place / name) for name in ("worker1", "worker2")]
-    text = yaml.safe_dump({**settings, "run_launcher": {**LAUNCHER, "config": {"homes": homes}}})
-    for home in homes:
-        Path(home).mkdir()
-        Path(home, "dagster.yaml").write_text(text)
-    return text
+from tests.workers import PROCESS, WORKER, with_workers
 
 
 @pytest.mark.slow
@@ -42,7 +27,7 @@ def test_two_workers_share_the_database_and_the_folder(tmp_path, monkeypatch):
         keys = [write_run(tmp_path / "runs", second).stem for second in range(1, 31)]
         bad = write_run(tmp_path / "runs", 40)
         bad.write_text("nothing")
-        with serving(tmp_path, settings=settings_of(tmp_path)) as server:
+        with serving(tmp_path, settings=with_workers(tmp_path)) as server:
             victim: list[dg.DagsterRun] = []
 
             def at_work() -> bool:
