@@ -31,7 +31,8 @@ test: $(READY)   ## ruff, mypy and pytest
 
 check: $(READY)  ## everything that `make test` does, and the long suite (a real daemon, the benchmarks' smoke run)
 	$(MAKE) test
-	$(BIN)/pytest -q -m slow -n 2 --dist loadfile --no-loadscope-reorder
+	@# these wait for a daemon most of the time
+	$(BIN)/pytest -q -m slow -n 4 --dist load
 
 dev: $(READY)    ## the Dagster UI on localhost, on what `make demo` made
 	@INFRASCOPE_DATA=$(abspath $(DATA)) $(BIN)/python -m infrascope_dagster.dev dev

@@ -74,6 +74,28 @@ class Server:
         parameters = {"assetSelection": [{"path": [name]} for name in assets], "partitionNames": list(keys)}
         return str(self.ask(_LAUNCH, parameters=parameters)["launchPartitionBackfill"]["backfillId"])
 
+    def launch(self, job: str) -> str:
+        """Launch a job as the UI does; returns the run's id."""
+        selector = {**_REPOSITORY, "jobName": job}
+        found = self.ask(_RUN, parameters={"selector": selector, "runConfigData": "{}", "mode": "default"})
+        return str(found["launchPipelineExecution"]["run"]["runId"])
+
+    def dry_run(self, schedule: str) -> dict[str, Any]:
+        """What a schedule would ask for now."""
+        found = self.ask(_DRY_RUN, selector={**_REPOSITORY, "scheduleName": schedule}, timestamp=time.time())
+        result: dict[str, Any] = found["scheduleDryRun"]["evaluationResult"]
+        return result
+
+    def unsynced(self) -> set[tuple[str, str | None]]:
+        """Assets, and keys of their partitions, that the UI marks as unsynced."""
+        found = set()
+        for node in self.ask("{ assetNodes { assetKey { path } partitionKeys } }")["assetNodes"]:
+            path, keys = node["assetKey"]["path"], node["partitionKeys"] or [None]
+            for key in keys:
+                status = self.ask(_STALE, asset={"path": path}, key=key)["assetNodeOrError"]["staleStatus"]
+                found |= {(path[0], key)} if status == "STALE" else set()
+        return found
+
     def status(self, backfill: str) -> tuple[str, int]:
         """Status of a backfill, and how many runs it has started."""
         found = self.ask(_STATUS, backfill=backfill)["partitionBackfillOrError"]
@@ -84,6 +106,17 @@ _ADD = """mutation($location: String!, $partitions: String!, $key: String!) {
   addDynamicPartition(
     repositorySelector: {repositoryLocationName: $location, repositoryName: "__repository__"},
     partitionsDefName: $partitions, partitionKey: $key) { __typename } }"""
+_REPOSITORY = {"repositoryLocationName": "infrascope", "repositoryName": "__repository__"}
+_RUN = """mutation($parameters: ExecutionParams!) {
+  launchPipelineExecution(executionParams: $parameters) {
+    __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }"""
+_DRY_RUN = """mutation($selector: ScheduleSelector!, $timestamp: Float!) {
+  scheduleDryRun(selectorData: $selector, timestamp: $timestamp) {
+    __typename ... on DryRunInstigationTick {
+      evaluationResult { runRequests { jobName tags { key value } } skipReason error { message } } }
+    ... on PythonError { message } } }"""
+_STALE = """query($asset: AssetKeyInput!, $key: String) {
+  assetNodeOrError(assetKey: $asset) { ... on AssetNode { staleStatus(partition: $key) } } }"""
 _LAUNCH = """mutation($parameters: LaunchBackfillParams!) {
   launchPartitionBackfill(backfillParams: $parameters) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+from functools import partial
 
 import dagster as dg
 import pytest
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.slow
 
 PER_RUN = [table.name for product in GRAPH.order if product.scope.per_run for table in product.tables]
 MODELS = ("metric_catalog", "thresholds", "baselines")
+POOLED = {product.name for product in GRAPH.order if not product.scope.per_run}
 SOON = 300
 
 
@@ -112,6 +114,8 @@ def test_files_arrive_are_replaced_and_deleted_with_no_click(tmp_path):
             assert set(keys[:2]) <= set(keys_of(instance, RUN_FILES))
         assert is_current(server, *keys[2:])
         assert is_green(server, first, *keys)
+        # what is over all runs waits for its quarter of an hour, and a model keeps what it was fitted on
+        assert {name for name, _ in server.unsynced()} <= POOLED
 
 
 def test_a_backfill_outlives_the_loss_of_a_run_and_of_everything(tmp_path):
@@ -130,3 +134,30 @@ def test_a_backfill_outlives_the_loss_of_a_run_and_of_everything(tmp_path):
         assert server.status(backfill)[0] == "COMPLETED_SUCCESS"
         assert is_current(server, *keys)
         assert is_green(server, *keys)
+
+
+def test_jobs_and_schedules_succeed_and_the_whole_graph_can_be_backfilled(tmp_path):
+    keys = [write_run(tmp_path / "away", second, samples=600).stem for second in range(1, 5)]
+
+    def succeeded(run_id: str) -> bool:
+        with server.instance as instance:
+            run = instance.get_run_by_id(run_id)
+        assert run is not None and not run.is_failure_or_canceled
+        return run.is_success
+
+    with serving(tmp_path, "benchmarks.location", runs=tmp_path / "away") as server:  # nothing starts by itself
+        server.add_partitions(keys)
+        backfill = server.backfill([*PER_RUN, *POOLED], keys)
+        wait_for(lambda: server.status(backfill)[0] != "REQUESTED", 2 * SOON)
+        assert server.status(backfill)[0] == "COMPLETED_SUCCESS"
+        assert is_current(server, *keys)
+        assert is_green(server, *keys)
+        assert server.unsynced() == set()
+    with serving(tmp_path, runs=tmp_path / "away") as server:
+        for job in ("refresh", "refit_and_remine", "studies"):
+            run_id = server.launch(job)
+            wait_for(partial(succeeded, run_id), SOON)
+        for schedule in ("read_missing", "make_missing"):
+            found = server.dry_run(schedule)
+            assert found["error"] is None
+            assert not found["runRequests"] and found["skipReason"]
