@@ -247,8 +247,8 @@ def _widest_scope(folder: DataFolder, itemsets: pl.DataFrame) -> Figure:
 
 
 def _timelines(folder: DataFolder, table: pl.DataFrame) -> Figure | None:
-    shown = example_timelines(folder, table)
-    return interval_timelines(shown) if shown else None
+    run_key, shown = example_timelines(folder, table)
+    return interval_timelines(run_key, shown) if shown else None
 
 
 PICTURES: dict[str, Draw] = {
@@ -304,7 +304,7 @@ def cooccurrence(itemsets: pl.DataFrame, scope: str) -> Figure:
     axes.set_xticks(range(len(items)), items, rotation=90, fontsize=6)
     axes.set_yticks(range(len(items)), items, fontsize=6)
     axes.set_title(f"support of pairs, {scope}", fontsize=8)
-    figure.colorbar(image, shrink=0.6)
+    figure.colorbar(image, shrink=0.6, label="share of baskets that hold both")
     return figure
 
 
@@ -324,31 +324,35 @@ def pruning(curve: pl.DataFrame, max_correlation: float) -> Figure:
         axes.plot(mean["threshold"].to_numpy(), mean[name].to_numpy(), color=colour, linewidth=1.8, label=label)
     axes.axvline(max_correlation, color="black", linestyle="--", linewidth=0.8)
     axes.set_xlabel("threshold on |r|")
+    axes.set_ylabel("share, or coefficient")
     axes.set_ylim(0, 1)
     axes.legend(loc="lower right", frameon=False, fontsize=8)
     return figure
 
 
 def timeline(scores: pl.DataFrame) -> Figure:
-    """Severity over time, a line per run and host; the dashed line is the flag threshold."""
+    """Severity over time, a line per run and host, and the threshold above which a window is flagged."""
     figure = Figure(figsize=(7, 2.5), layout="constrained")
     axes = figure.subplots()
-    for _, part in sorted(scores.partition_by("run_key", "host", as_dict=True).items()):
+    for (_, host), part in sorted(scores.partition_by("run_key", "host", as_dict=True).items()):
         seconds = (part["start_ts"] - part["start_ts"].min()).dt.total_milliseconds() / 1000
-        axes.plot(seconds.to_numpy(), part["severity"].to_numpy(), linewidth=0.8)
-    axes.axhline(1.0, color="black", linestyle="--", linewidth=0.8)
+        axes.plot(seconds.to_numpy(), part["severity"].to_numpy(), linewidth=0.8, label=str(host))
+    axes.axhline(1.0, color="black", linestyle="--", linewidth=0.8, label="threshold")
     axes.set_xlabel("seconds since the run's first window")
     axes.set_ylabel("severity")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=7)
     return figure
 
 
-def interval_timelines(rows: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
-    """Anomaly intervals in seconds since the run's start, a line per setting (Reveal, figure 6)."""
+def interval_timelines(run_key: str, rows: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
+    """Anomaly intervals of a run in seconds since its start, a line per window and stride (Reveal, figure 6)."""
     figure = Figure(figsize=(7, 0.8 + 0.4 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for place, intervals in enumerate(rows.values()):
         axes.broken_barh([(start, end - start) for start, end in intervals], (place - 0.3, 0.6), color="#cb181d")
     axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_ylabel("window/stride")
+    axes.set_title(f"anomalous intervals, {run_key}", fontsize=7)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("seconds since the run's start")
     return figure

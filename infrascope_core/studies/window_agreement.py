@@ -149,7 +149,7 @@ def hit_rates(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def example_timelines(folder: DataFolder, table: pl.DataFrame) -> dict[str, list[tuple[float, float]]]:
+def example_timelines(folder: DataFolder, table: pl.DataFrame) -> tuple[str, dict[str, list[tuple[float, float]]]]:
     """Anomaly intervals of the run in which most were found, by setting, in seconds since its start.
 
     Parameters
@@ -161,18 +161,18 @@ def example_timelines(folder: DataFolder, table: pl.DataFrame) -> dict[str, list
 
     Returns
     -------
-    dict
-        Empty where nothing was found.
+    tuple
+        The run's key, and its intervals by setting; no intervals where nothing was found.
     """
     found = pl.col("intervals_a") + pl.col("intervals_b")
     counted = table.filter(found > 0).sort(found, "run_key", "host", descending=[True, False, False])
     if counted.is_empty():
-        return {}
+        return "", {}
     key, host = str(counted["run_key"][0]), str(counted["host"][0])
     run = run_file(folder, key)
     runs = accepted(folder).filter(pl.all_horizontal(pl.col(name) == run[name] for name in WORKLOAD))
     start = int(folder.lake.read(TELEMETRY, key, ["ts"])["ts"].dt.epoch("us").to_numpy().min())
-    return {
+    return key, {
         cut.label(float(str(run["interval_s"]))): [
             ((int(a) - start) / 1e6, (int(b) - start) / 1e6) for a, b in cut.intervals.get((key, host), [])
         ]

@@ -64,7 +64,8 @@ def test_a_burst_is_found_at_every_window_length(judged):
     assert judged.lake.read(WINDOW_AGREEMENT).equals(table)
     rates = hit_rates(table)
     assert rates.height == 3 and rates["hit_by_count mean"].is_between(0, 1).all()
-    shown = example_timelines(judged, table)
+    run_key, shown = example_timelines(judged, table)
+    assert run_key in set(table["run_key"])
     assert list(shown) == ["3 s/1 s", "1.5 s/0.5 s", "5 s/2 s"]
     assert all(0 <= start < end <= 40 for intervals in shown.values() for start, end in intervals)
 
