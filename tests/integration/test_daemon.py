@@ -16,7 +16,7 @@ from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Scope
-from infrascope_dagster.partitions import PARTITIONS, RUN_FILES, keys_of
+from infrascope_dagster.partitions import PARTITIONS, RUN_FILES, RUNS, keys_of
 from tests.daemon import Server, serving, wait_for
 from tests.runs import write_run
 
@@ -122,7 +122,8 @@ def test_a_backfill_outlives_the_loss_of_a_run_and_of_everything(tmp_path):
     """The obvious backfill of a fresh folder: a run is killed, then server, daemon and runs; it ends green."""
     keys = [write_run(tmp_path / "away", second).stem for second in range(1, 31)]
     with serving(tmp_path, runs=tmp_path / "away") as server:
-        server.add_partitions(keys)
+        with server.instance as instance:
+            wait_for(lambda: set(keys_of(instance, RUNS)) == set(keys), SOON)
         names = [t.name for p in GRAPH.order if p.scope is not Scope.STUDIED and p.scope.per_run for t in p.tables]
         backfill = server.backfill(names, keys)
         lost = kill_a_run(server)
@@ -136,7 +137,7 @@ def test_a_backfill_outlives_the_loss_of_a_run_and_of_everything(tmp_path):
         assert is_green(server, *keys)
 
 
-def test_jobs_and_schedules_succeed_and_the_whole_graph_can_be_backfilled(tmp_path):
+def test_a_backfill_with_models_ends_green_and_jobs_and_schedules_succeed(tmp_path):
     keys = [write_run(tmp_path / "away", second, samples=600).stem for second in range(1, 5)]
 
     def succeeded(run_id: str) -> bool:
@@ -147,7 +148,7 @@ def test_jobs_and_schedules_succeed_and_the_whole_graph_can_be_backfilled(tmp_pa
 
     with serving(tmp_path, "benchmarks.location", runs=tmp_path / "away") as server:  # nothing starts by itself
         server.add_partitions(keys)
-        backfill = server.backfill([*PER_RUN, *POOLED], keys)
+        backfill = server.backfill([*PER_RUN, *MODELS], keys)
         wait_for(lambda: server.status(backfill)[0] != "REQUESTED", 2 * SOON)
         assert server.status(backfill)[0] == "COMPLETED_SUCCESS"
         assert is_current(server, *keys)
