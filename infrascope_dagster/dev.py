@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,13 +77,12 @@ def dev() -> int:
     command = [dagster, "dev", "-w", str(PROJECT / "workspace.yaml"), "-h", "127.0.0.1", "-p", str(_port())]
     quiet = {"PYTHONWARNINGS": "ignore:Function `dev_command` is superseded"}  # by a command of another package
     with pages.serving(folder.root, _port() + 1):
-        try:
-            # where another dagster.yaml lies than that of DAGSTER_HOME, Dagster warns
-            return subprocess.run(
-                command, cwd=os.environ["DAGSTER_HOME"], env=os.environ | quiet, check=False
-            ).returncode
-        except KeyboardInterrupt:
-            return 130
+        # where another dagster.yaml lies than that of DAGSTER_HOME, Dagster warns
+        server = subprocess.Popen(command, cwd=os.environ["DAGSTER_HOME"], env=os.environ | quiet)
+        # Ctrl-C reaches both processes, and the server is given the time to end what it started
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+        return server.wait()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from infrascope_core.store.graph import Graph
 from infrascope_core.store.lake import fingerprint
 from infrascope_dagster import loading
 from infrascope_dagster.adoption import unrecorded
-from infrascope_dagster.lost_runs import lost_runs
+from infrascope_dagster.lost_runs import lost_runs, overlooked_retries
 from infrascope_dagster.partitions import RUN_FILES, Changes, changes, keys_of
 from infrascope_dagster.resources import DataFolderResource
 from infrascope_dagster.versions import DATA_VERSION
@@ -121,14 +121,18 @@ def _adopted(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> 
     name="lost_run_sensor",
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Marks runs as failed whose process was killed together with the server, so that they are retried.",
+    description="Marks runs as failed whose process was killed together with the server, and reports failures again "
+    "whose retry was overlooked, so that both are retried.",
 )
 def lost_run_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
     """The sensor that finds runs without a process; retrying them is the instance's (`run_retries` in dagster.yaml)."""
     found = list(lost_runs(context.instance))
     for run in found:
         context.instance.report_run_failed(run, "The process of this run is gone.")
-    return dg.SkipReason(f"{len(found)} runs had lost their process")
+    overlooked = list(overlooked_retries(context.instance))
+    for run in overlooked:
+        context.instance.report_run_failed(run, "The retry of this run was overlooked: its failure is reported again.")
+    return dg.SkipReason(f"{len(found)} runs had lost their process, the retry of {len(overlooked)} was overlooked")
 
 
 UNFINISHED = [

@@ -13,7 +13,7 @@ from dagster import DagsterEvent, DagsterEventType
 from dagster._core.events import EngineEventData  # what a run worker reports with its number
 
 from infrascope_dagster.defs.sensors import lost_run_sensor
-from infrascope_dagster.lost_runs import lost_runs
+from infrascope_dagster.lost_runs import lost_runs, overlooked_retries
 
 
 @dg.job
@@ -63,3 +63,23 @@ def test_another_process_of_the_same_number_is_not_the_runs(instance, later):
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_failure_whose_retry_was_overlooked_is_reported_again_and_once(instance, monkeypatch):
+    """Dagster's daemon saw the event of the failure before the run was marked: no run has it as its parent."""
+    overlooked, retried, new = (at_work(instance, None) for _ in range(3))
+    for run in (overlooked, retried):
+        instance.report_run_failed(run)
+        instance.add_run_tags(run.run_id, {"dagster/will_retry": "true"})
+    instance.add_run_tags(retried.run_id, {"dagster/auto_retry_run_id": "another"})
+    assert list(overlooked_retries(instance)) == []  # it may still come
+    monkeypatch.setattr("infrascope_dagster.lost_runs._PATIENCE_S", 0.0)
+    instance.report_run_failed(new)  # of a run that is not to be retried
+    instance.add_run_tags(new.run_id, {"dagster/will_retry": "false"})
+    for _ in range(2):
+        lost_run_sensor(dg.build_sensor_context(instance=instance))
+    failures = {
+        run.run_id: len(instance.all_logs(run.run_id, of_type=DagsterEventType.RUN_FAILURE))
+        for run in (overlooked, retried, new)
+    }
+    assert failures == {overlooked.run_id: 2, retried.run_id: 1, new.run_id: 1}
