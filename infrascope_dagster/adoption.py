@@ -19,6 +19,8 @@ from infrascope_dagster import presentation
 from infrascope_dagster.partitions import RUN_FILES, RUNS, keys_of, rejected
 from infrascope_dagster.versions import CONTENT, tags_of
 
+Event = dg.AssetMaterialization | dg.AssetObservation
+
 
 def of_run(
     graph: Graph,
@@ -47,9 +49,7 @@ def of_pooled(graph: Graph, folder: DataFolder, table: Table, frame: pl.DataFram
     )
 
 
-def unrecorded(
-    instance: dg.DagsterInstance, folder: DataFolder, graph: Graph
-) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+def unrecorded(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[Event]:
     """Materializations of all products that are current in the data folder and unknown to the instance.
 
     Each holds its own partition's figures, as a run would have recorded them. A rejected file has its reason.
@@ -79,29 +79,44 @@ def _unrecorded_per_run(
             )
 
 
-def _unrecorded_rejections(
-    instance: dg.DagsterInstance, folder: DataFolder, graph: Graph
-) -> Iterator[dg.AssetObservation]:
+def _unrecorded_rejections(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[Event]:
     product = graph.product(tables.RUN_FILES)
     keys = sorted(rejected(folder, graph) & set(keys_of(instance, RUN_FILES)))
     if not keys:
         return
     of_these = dg.AssetRecordsFilter(dg.AssetKey(product.name), asset_partitions=keys)
     said = {
-        record.partition_key: record.event_log_entry.asset_observation
-        for record in reversed(instance.fetch_observations(of_these, limit=10 * len(keys)).records)
+        record.partition_key: record.asset_materialization
+        for record in reversed(instance.fetch_materializations(of_these, limit=10 * len(keys)).records)
     }
     for key in keys:
-        reason = str(folder.lake.read(tables.RUN_FILES, key)["reason"][0])
-        last = said.get(key)
-        if last is None or last.description != presentation.shortened(reason):
-            yield from of_failed(product.tables, key, reason)
+        reason, last = why_rejected(folder, key) or "", said.get(key)
+        if last is None or presentation.reason(reason).items() - last.metadata.items():
+            yield from of_rejected(graph, folder, product, key, reason)
+
+
+def of_rejected(graph: Graph, folder: DataFolder, product: Product, run_key: str, reason: str) -> Iterator[Event]:
+    """A file that was rejected: its row in the first table is there, with the reason; the others have nothing."""
+    first, *others = product.tables
+    metadata = {"status": "rejected", **presentation.reason(reason)}
+    yield dg.AssetMaterialization(
+        first.name, partition=run_key, metadata=metadata, tags=tags_of(graph, folder, product)
+    )
+    yield from of_failed(others, run_key, reason)
 
 
 def of_failed(made: Sequence[Table], run_key: str, reason: str) -> Iterator[dg.AssetObservation]:
     """Why a run has no product, for the pages of its partitions."""
     for table in made:
-        yield dg.AssetObservation(table.name, partition=run_key, description=presentation.shortened(reason))
+        yield dg.AssetObservation(table.name, partition=run_key, metadata=presentation.reason(reason))
+
+
+def why_rejected(folder: DataFolder, run_key: str) -> str | None:
+    """Why a run file was rejected; None if it was not, or is not read."""
+    if not folder.lake.has(tables.RUN_FILES, run_key):
+        return None
+    status, reason = folder.lake.read(tables.RUN_FILES, run_key).select("status", "reason").row(0)
+    return str(reason) if status == "rejected" else None
 
 
 def kept_frames(folder: DataFolder, product: Product, run_key: str) -> list[pl.DataFrame]:

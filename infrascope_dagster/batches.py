@@ -1,13 +1,12 @@
 """One batch of run files in one step: each key by itself, good ones kept, bad ones failed, none forgotten."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import dagster as dg
 
-from infrascope_core.contract import Table
 from infrascope_core.errors import InfraScopeError
-from infrascope_dagster.adoption import of_failed
+from infrascope_dagster.adoption import Event
 
 MetadataByAsset = Mapping[str, Mapping[str, Any]]
 
@@ -37,10 +36,10 @@ def each_key(
 
 def record(
     context: dg.AssetExecutionContext,
-    made: Sequence[Table],
-    tags: Mapping[str, str],
     good: Mapping[str, MetadataByAsset],
     bad: Mapping[str, str],
+    tags: Mapping[str, str],
+    why: Callable[[str, str], Iterable[Event]],
 ) -> None:
     """Give each partition its own metadata; if a key went wrong, record the good ones and fail the step.
 
@@ -48,12 +47,12 @@ def record(
     ----------
     context : dagster.AssetExecutionContext
         Of the step.
-    made : sequence of Table
-        What the step makes.
-    tags : mapping of str to str
-        Tags of a materialization that is recorded by hand.
     good, bad : mapping
         As `each_key` returns them.
+    tags : mapping of str to str
+        Tags of a materialization that is recorded by hand.
+    why : callable
+        Gives the events of a bad key, from the key and the reason.
 
     Raises
     ------
@@ -67,7 +66,7 @@ def record(
             else:
                 context.add_asset_metadata(metadata, asset_key=asset, partition_key=key)
     for key, reason in bad.items():
-        for event in of_failed(made, key, reason):
+        for event in why(key, reason):
             context.log_event(event)
     if bad:
         raise dg.Failure(

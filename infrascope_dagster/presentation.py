@@ -121,6 +121,11 @@ def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dict[str
     return shown
 
 
+def reason(text: str) -> dict[str, dg.MetadataValue]:
+    """Why there is nothing, as metadata."""
+    return {"reason": dg.MetadataValue.text(shortened(text))}
+
+
 def shortened(text: str, length: int = 500) -> str:
     """A text that is short enough for an event."""
     return text if len(text) <= length else f"{text[: length - 1]}…"

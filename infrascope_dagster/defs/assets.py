@@ -77,8 +77,8 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
                 frames = adoption.kept_frames(folder, product, key)
             else:
                 frames = list(graph.make(folder, product.name, key))
-            if product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted":
-                raise InfraScopeError(str(frames[0]["reason"][0]))
+            if product.scope is Scope.ARRIVING and (reason := adoption.why_rejected(folder, key)) is not None:
+                raise InfraScopeError(reason)
             shown = presentation.of_run(folder, product, key, frames, batch)
             was_kept = {"kept": True} if kept else {}
             return {table.name: shown.get(table.name, {}) | was_kept for table in product.tables}
@@ -87,7 +87,13 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
         if good:
             folder.lake.save_index()
             infrascope.publish(graph)
-        record(context, product.tables, tags_of(graph, folder, product), good, bad)
+
+        def why(key: str, reason: str) -> Iterator[adoption.Event]:
+            if product.scope is Scope.ARRIVING and adoption.why_rejected(folder, key) is not None:
+                return adoption.of_rejected(graph, folder, product, key, reason)
+            return adoption.of_failed(product.tables, key, reason)
+
+        record(context, good, bad, tags_of(graph, folder, product), why)
         for table in product.tables:
             yield dg.MaterializeResult(asset_key=table.name, data_version=version_of(product))
 

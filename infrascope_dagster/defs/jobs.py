@@ -42,11 +42,11 @@ def bring_up_to_date(context: dg.OpExecutionContext, infrascope: DataFolderResou
         if run_key is None:
             context.log_event(adoption.of_pooled(graph, folder, product.tables[0], frames[0]))
             return
-        refused = product.scope is Scope.ARRIVING and frames[0]["status"][0] != "accepted"
-        events: Iterable[dg.AssetMaterialization | dg.AssetObservation] = (
-            adoption.of_failed(product.tables, run_key, str(frames[0]["reason"][0]))
-            if refused
-            else adoption.of_run(graph, folder, product, run_key, frames, batch=batch)
+        reason = adoption.why_rejected(folder, run_key) if product.scope is Scope.ARRIVING else None
+        events: Iterable[adoption.Event] = (
+            adoption.of_run(graph, folder, product, run_key, frames, batch=batch)
+            if reason is None
+            else adoption.of_rejected(graph, folder, product, run_key, reason)
         )
         for event in events:
             context.log_event(event)

@@ -31,10 +31,14 @@ def test_the_failure_says_what_is_wrong_with_the_file(location, case):
     assert fault in str(failure.step_failure_data.error)
     assert location.materialized("telemetry") == {good.stem}
     assert failed(location) == [bad.stem]
-    for asset in INGEST:  # on the page of its own partition
+    # on the pages of its own partition; its row in `run_files` is there
+    metadata = location.metadata("run_files", bad.stem)
+    assert metadata["status"].value == "rejected"
+    assert fault in metadata["reason"].value
+    for asset in ("telemetry", "faults"):
         (record,) = location.instance.fetch_observations(dg.AssetKey(asset), limit=10).records
         assert record.partition_key == bad.stem
-        assert fault in record.event_log_entry.asset_observation.description
+        assert fault in record.event_log_entry.asset_observation.metadata["reason"].value
 
 
 def test_one_of_three_is_bad(location):

@@ -11,6 +11,7 @@ import pytest
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.product import Scope
+from infrascope_dagster.versions import CONTENT
 from tests.conftest import SAMPLE
 from tests.locations import Location
 from tests.runs import write_run
@@ -53,7 +54,7 @@ def test_a_backfill_of_a_fresh_folder_fits_the_models_that_it_needs(location):
     for name in ("metric_catalog", "thresholds", "baselines"):
         assert location.metadata(name)["dagster/row_count"].value > 0
         record = location.instance.fetch_materializations(dg.AssetKey(name), limit=1).records[0]
-        assert record.asset_materialization.tags["dagster/data_version"] == location.folder.lake.version(name)
+        assert record.asset_materialization.tags[CONTENT] == location.folder.lake.version(name)
 
 
 @pytest.mark.parametrize("platform", ["cpu"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from infrascope_dagster.versions import CONTENT
 from tests.runs import write_run
 
 
@@ -22,7 +23,7 @@ def test_the_curve_comes_with_a_picture_and_the_catalogue_with_its_classes(locat
     assert curve.metadata["picture"].value.startswith("![picture](data:image/png;base64,")
     assert curve.metadata["workloads"].value == 1
     assert location.materialize("pruning_curve").success
-    assert last(location, "pruning_curve").tags["dagster/data_version"] == curve.tags["dagster/data_version"]
+    assert last(location, "pruning_curve").tags[CONTENT] == curve.tags[CONTENT]
 
 
 def test_without_a_metric_that_varies_there_is_no_picture(location):
