@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
@@ -66,7 +67,7 @@ class WorkerLauncher(RunLauncher, ConfigurableClass):
         arguments = ExecuteRunArgs(job_origin=run.job_code_origin, run_id=run.run_id, instance_ref=None)
         log = Path(home, f"{run.run_id}.log").open("w")
         process = subprocess.Popen(
-            arguments.get_command_args(), env={**os.environ, "DAGSTER_HOME": home}, cwd=home,
+            [sys.executable, "-m", *arguments.get_command_args()], env={**os.environ, "DAGSTER_HOME": home}, cwd=home,
             stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         self._instance.add_run_tags(run.run_id, {WORKER: Path(home).name, PROCESS: str(process.pid)})
