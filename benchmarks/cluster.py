@@ -15,8 +15,7 @@ from rich.console import Console
 from benchmarks.fleet import SMALL_FILES, refresh_alone, write_small
 from benchmarks.pipeline import Claim
 from infrascope_core.pipeline import GRAPH
-from infrascope_dagster.defs.sensors import UNFINISHED
-from infrascope_dagster.partitions import PARTITIONS
+from infrascope_dagster.partitions import PARTITIONS, UNFINISHED
 from tests.daemon import Server, serving, wait_for
 from tests.postgres import binaries, postgres
 from tests.workers import ROOT, with_workers

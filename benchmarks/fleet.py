@@ -22,7 +22,7 @@ from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
-from infrascope_dagster.defs.sensors import UNFINISHED
+from infrascope_dagster.partitions import UNFINISHED
 from tests.daemon import Server, serving, wait_for
 from tests.generated import GPU_HOST, frame, gpu_columns, write
 from tests.runs import HEADER, UNITS

@@ -12,9 +12,9 @@ MetadataByAsset = Mapping[str, Mapping[str, Any]]
 
 
 def each_key(
-    context: dg.AssetExecutionContext, work: Callable[[str], MetadataByAsset]
+    context: dg.AssetExecutionContext, keys: Iterable[str], work: Callable[[str], MetadataByAsset]
 ) -> tuple[dict[str, MetadataByAsset], dict[str, str]]:
-    """Call `work` for every partition key of the step.
+    """Call `work` for each of the partition keys of a step.
 
     Returns
     -------
@@ -23,7 +23,7 @@ def each_key(
     """
     good: dict[str, MetadataByAsset] = {}
     bad: dict[str, str] = {}
-    for key in context.partition_keys:
+    for key in keys:
         try:
             good[key] = work(key)
         except InfraScopeError as error:
@@ -38,8 +38,10 @@ def record(
     context: dg.AssetExecutionContext,
     good: Mapping[str, MetadataByAsset],
     bad: Mapping[str, str],
+    *,
     tags: Mapping[str, str],
     why: Callable[[str, str], Iterable[Event]],
+    bad_later: Mapping[str, str],
 ) -> None:
     """Give each partition its own metadata; if a key went wrong, record the good ones and fail the step.
 
@@ -53,6 +55,8 @@ def record(
         Tags of a materialization that is recorded by hand.
     why : callable
         Gives the events of a bad key, from the key and the reason.
+    bad_later : mapping
+        Keys that went wrong in a later product.
 
     Raises
     ------
@@ -70,7 +74,7 @@ def record(
             context.log_event(event)
     if bad:
         raise dg.Failure(
-            description="; ".join(f"{key}: {reason}" for key, reason in bad.items()),
+            description="; ".join(f"{key}: {reason}" for key, reason in (*bad.items(), *bad_later.items())),
             metadata={"bad": len(bad), "good": len(good)},
             allow_retries=False,
         )

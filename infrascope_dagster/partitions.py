@@ -28,6 +28,15 @@ RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
 
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
 @dataclass(frozen=True)
 class Changes:
     """What has to be added to a set of partitions, and deleted, for it to be as the data folder is."""
@@ -40,7 +49,8 @@ class Changes:
 def changes(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Iterator[Changes]:
     """Compare the partitions with the run files that lie in the sources, and with what the data folder holds.
 
-    Nothing is deleted while a backfill is at work: Dagster gives one up of which a key is gone.
+    Nothing is deleted while a backfill or a run is at work: Dagster gives up a backfill of which a key is gone, and a
+    run names its keys by the first and the last.
 
     Raises
     ------
@@ -53,13 +63,15 @@ def changes(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> I
     for partitions, keys in wanted.items():
         known = set(keys_of(instance, partitions))
         gone = sorted(known - set(keys))
-        if gone and _backfilling(instance):
+        if gone and _at_work(instance):
             gone = []
         yield Changes(partitions, list(dict.fromkeys(key for key in keys if key not in known)), gone)
 
 
-def _backfilling(instance: dg.DagsterInstance) -> bool:
-    """Whether one of the latest backfills is at work."""
+def _at_work(instance: dg.DagsterInstance) -> bool:
+    """Whether there are runs, or one of the latest backfills is not at its end."""
+    if instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)):
+        return True
     unfinished = ("REQUESTED", "CANCELING", "FAILING")
     return any(backfill.status.name in unfinished for backfill in instance.get_backfills(limit=100))
 

@@ -39,6 +39,9 @@ _MOST_PICTURES = 12
 _MOST_PREVIEWS = 24
 """Runs of a batch up to which each shows its first rows: they double an event, and each event is stored twice."""
 
+SHA256 = "sha256"
+"""Metadata of a run file by which its record is told from that of another file of the same name."""
+
 Facts = Callable[[DataFolder, pl.DataFrame], Mapping[str, Any]]
 Draw = Callable[[DataFolder, pl.DataFrame], Figure | None]
 
@@ -121,6 +124,11 @@ def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dict[str
     return shown
 
 
+def shown_hash(sha256: str) -> str:
+    """The beginning of a hash."""
+    return sha256[:12]
+
+
 def reason(text: str) -> dict[str, dg.MetadataValue]:
     """Why there is nothing, as metadata."""
     return {"reason": dg.MetadataValue.text(shortened(text))}
@@ -173,8 +181,9 @@ def _nothing(folder: DataFolder, frame: pl.DataFrame) -> Mapping[str, Any]:
 def _run_file(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
     if row["samples"][0] is None:
         return {}
-    whole = ("platform", "phase", "workload", "host", "samples", "metrics", "interval_s")
-    return {**{name: row[name][0] for name in whole}, "megabytes": round(row["bytes"][0] / 1e6, 3)}
+    whole = ("platform", "workload", "host", "samples", "metrics", "interval_s")
+    size = {"megabytes": round(row["bytes"][0] / 1e6, 3), SHA256: shown_hash(row["sha256"][0])}
+    return {**{name: row[name][0] for name in whole}, **size}
 
 
 def _catalog(folder: DataFolder, catalog: pl.DataFrame) -> Mapping[str, Any]:

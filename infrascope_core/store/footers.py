@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
 
 import polars as pl
 
 from infrascope_core.store.atomic import write_text
+
+_log = logging.getLogger(__name__)
 
 FINGERPRINT = "infrascope.fingerprint"
 """Key, in a file's metadata, of what the product was made from."""
@@ -48,6 +51,14 @@ def _identity(stat: os.stat_result) -> Stat:
     return stat.st_size, stat.st_mtime_ns, stat.st_ino
 
 
+def put_aside(path: str, stat: Stat, error: Exception) -> None:
+    """Rename a file that is not Parquet, unless it was replaced since: what is missing is made again."""
+    target = Path(path).with_name(f".{Path(path).name}.damaged")
+    if stat_of(path) == stat:
+        os.replace(path, target)  # noqa: PTH105 - as above
+        _log.warning("%s is damaged (%s): it is put aside as %s, and made again", path, str(error).strip(), target.name)
+
+
 class Footers:
     """Footers by file below a folder.
 
@@ -62,7 +73,7 @@ class Footers:
         self._changed = False
 
     def of(self, path: str) -> Footer | None:
-        """The footer of a file; None if it does not exist."""
+        """The footer of a file; None if it does not exist. A damaged file is put aside."""
         stat = stat_of(path)
         if stat is None:
             return None
@@ -74,6 +85,9 @@ class Footers:
                 stat = _identity(os.fstat(file.fileno()))  # whoever replaces it now replaces this as well
                 metadata = pl.read_parquet_metadata(file)
         except FileNotFoundError:
+            return None
+        except pl.exceptions.PolarsError as error:
+            put_aside(path, stat, error)
             return None
         footer = metadata.get(FINGERPRINT, ""), metadata.get(VERSION, "")
         self._entries()[path] = stat, footer

@@ -177,8 +177,9 @@ class Graph:
         if not all(file.is_file() for file in product.files(folder, run_key)):
             return False
         if product.scope.per_run:
+            here = all(folder.lake.made_from(other, run_key) is not None for other in others)
             # a rejected run file has no other tables
-            complete = product.scope is Scope.ARRIVING or all(folder.lake.has(other, run_key) for other in others)
+            complete = here or (product.scope is Scope.ARRIVING and run_key not in set(self._keys(folder)))
             return complete and folder.lake.made_from(first, run_key) == self.rests_on(folder, product, run_key)
         kept = folder.lake.made_from(first)
         if kept is None:

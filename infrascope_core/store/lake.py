@@ -147,9 +147,18 @@ class Lake:
         return self.read(table, run_key) if stat is None else _remembered(path, stat)
 
     def read_all(self, table: Table, run_keys: Iterable[str] | None = None) -> pl.DataFrame:
-        """A per-run table of several runs (by default all), one below the other by run key."""
+        """A per-run table of several runs (by default all), one below the other by run key.
+
+        A damaged file is put aside and left out.
+        """
         files = self.files(table, self.keys(table) if run_keys is None else run_keys)
-        return pl.read_parquet(files, glob=False) if files else table.empty()
+        try:
+            return pl.read_parquet(files, glob=False) if files else table.empty()
+        except pl.exceptions.ComputeError:
+            whole = [file for file in files if self._footers.of(str(file)) is not None]
+            if len(whole) == len(files):
+                raise
+            return pl.read_parquet(whole, glob=False) if whole else table.empty()
 
     def has(self, table: Table | str, run_key: str | None = None) -> bool:
         """Whether the product exists."""

@@ -1,11 +1,13 @@
 """The assets: one factory for products per run, one for pooled products. What they do stands in the core."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
 import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.run_files import tables
+from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
 from infrascope_dagster import adoption, loading, presentation
@@ -83,7 +85,12 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
             was_kept = {"kept": True} if kept else {}
             return {table.name: shown.get(table.name, {}) | was_kept for table in product.tables}
 
-        good, bad = each_key(context, work)
+        good, bad = each_key(context, context.partition_keys, work)
+        bad_later: dict[str, str] = {}
+        if product.scope is Scope.PER_RUN:
+            for key in [key for key in bad if overtaken(context, folder, key)]:
+                context.log.info(f"{key}: its file was read again meanwhile ({bad.pop(key)}); it is asked for again")
+            bad_later = finish(context, infrascope, graph, product, good.keys()) if bad else {}
         if good:
             folder.lake.save_index()
             infrascope.publish(graph)
@@ -93,11 +100,49 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
                 return adoption.of_rejected(graph, folder, product, key, reason)
             return adoption.of_failed(product.tables, key, reason)
 
-        record(context, good, bad, tags_of(graph, folder, product), why)
+        record(context, good, bad, tags=tags_of(graph, folder, product), why=why, bad_later=bad_later)
         for table in product.tables:
             yield dg.MaterializeResult(asset_key=table.name, data_version=version_of(product))
 
     return body
+
+
+def overtaken(context: dg.AssetExecutionContext, folder: DataFolder, key: str) -> bool:
+    """Whether a file was read, perhaps rejected, since this run began: what is made of it is stale, and no fault."""
+    path, record = folder.lake.path(tables.RUN_FILES, key), context.instance.get_run_record_by_id(context.run.run_id)
+    if record is None or record.start_time is None or not path.exists():
+        return False
+    return bool(path.stat().st_mtime > record.start_time)
+
+
+def finish(
+    context: dg.AssetExecutionContext, infrascope: DataFolderResource, graph: Graph, product: Product, keys: Set[str]
+) -> dict[str, str]:
+    """Make what else the run was to make of the good keys of a step that is about to fail; returns reasons by bad key.
+
+    Dagster skips what comes after a failed step for all keys, and shows all of it as failed.
+    """
+    folder, bad = infrascope.folder(), dict[str, str]()
+    asked = context.job_def.asset_layer.selected_asset_keys
+    for later in graph.order[graph.order.index(product) + 1 :]:
+        if later.scope is not Scope.PER_RUN or dg.AssetKey(later.name) not in asked:
+            continue
+
+        def work(key: str, later: Product = later) -> MetadataByAsset:
+            for model in graph.models_to_visit(folder, later):
+                visit(context, infrascope, graph, model)
+            if not graph.is_current(folder, later.name, key):
+                frames = list(graph.make(folder, later.name, key))
+                for event in adoption.of_run(graph, folder, later, key, frames, batch=len(keys)):
+                    context.log_event(event)
+            return {}
+
+        _, failed = each_key(context, sorted(keys - bad.keys()), work)
+        for key, reason in failed.items():
+            for event in adoption.of_failed(later.tables, key, reason):
+                context.log_event(event)
+        bad |= failed
+    return bad
 
 
 def visit(context: dg.AssetExecutionContext, infrascope: DataFolderResource, graph: Graph, model: Product) -> None:

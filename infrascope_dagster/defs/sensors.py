@@ -9,13 +9,12 @@ import dagster as dg
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.run_files import tables
 from infrascope_core.run_files.inbox import Inbox
-from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.lake import fingerprint
 from infrascope_dagster import loading
-from infrascope_dagster.adoption import unrecorded
+from infrascope_dagster.adoption import Event, unrecorded
 from infrascope_dagster.lost_runs import lost_runs, overlooked_retries
-from infrascope_dagster.partitions import RUN_FILES, Changes, changes, keys_of
+from infrascope_dagster.partitions import RUN_FILES, UNFINISHED, Changes, changes, keys_of
 from infrascope_dagster.resources import DataFolderResource
 from infrascope_dagster.versions import DATA_VERSION
 
@@ -53,9 +52,11 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
             return dg.SkipReason(str(error))
         compared = list(changes(instance, folder, graph))
         known, made = set(keys_of(instance, RUN_FILES)), set(graph.runs(folder)["run_key"])
-        # every tick is stored with its cursor, and so it is a hash
-        state = fingerprint(json.dumps([found, sorted(known), sorted(made)], sort_keys=True))
-        if state != context.cursor or any(change.added or change.deleted for change in compared):
+        # every tick is stored with its cursor, and so it is two hashes: of what arrived, and of what was made of it
+        arrived = fingerprint(json.dumps([found, sorted(known), sorted(made)], sort_keys=True))
+        read = fingerprint(json.dumps({key: folder.lake.made_from(product.tables[0], key) for key in sorted(made)}))
+        seen, _, recorded = (context.cursor or "").partition(" ")
+        if arrived != seen or any(change.added or change.deleted for change in compared):
             reported = _reported(instance)
             changed = [key for key in found if key not in known or reported.get(key) != found[key]][:PER_TICK]
             put_away = sorted(key for key in known & made - found.keys() if reported.get(key) is not None)
@@ -64,10 +65,17 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
             if requests or changed or put_away:
                 events = [*(_arrived(key, found[key]) for key in changed), *map(_put_away, put_away)]
                 return dg.SensorResult(dynamic_partitions_requests=requests, asset_events=events)
-        adopted = _adopted(instance, folder, graph)
-        if state == context.cursor and not adopted:
+        # while there are runs, they are about to record what they made
+        busy = instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)) > 0
+        adopted: list[Event] = []
+        if not busy:
+            news = unrecorded(instance, folder, graph, thorough=read != recorded)
+            adopted = list(islice(news, ADOPTED_PER_TICK))
+        recorded = recorded if busy or len(adopted) == ADOPTED_PER_TICK else read
+        cursor = f"{arrived} {recorded}"
+        if cursor == context.cursor and not adopted:
             return dg.SkipReason(f"no new, changed or deleted run files among {len(found)}")
-        return dg.SensorResult(asset_events=adopted, cursor=state)
+        return dg.SensorResult(asset_events=adopted, cursor=cursor)
 
     return body
 
@@ -108,15 +116,6 @@ def _put_away(key: str) -> dg.AssetObservation:
     return dg.AssetObservation("source_files", partition=key, description=meaning, metadata={"deleted": True})
 
 
-def _adopted(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> list[dg.AssetMaterialization]:
-    """What the folder holds and the instance has no record of.
-
-    Nothing while there are runs: they are about to record what they made.
-    """
-    busy = instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED))
-    return [] if busy else list(islice(unrecorded(instance, folder, graph), ADOPTED_PER_TICK))
-
-
 @dg.sensor(
     name="lost_run_sensor",
     minimum_interval_seconds=30,
@@ -133,15 +132,6 @@ def lost_run_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
     for run in overlooked:
         context.instance.report_run_failed(run, "The retry of this run was overlooked: its failure is reported again.")
     return dg.SkipReason(f"{len(found)} runs had lost their process, the retry of {len(overlooked)} was overlooked")
-
-
-UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 @dg.definitions

@@ -310,3 +310,22 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     assert record.event_log_entry.asset_observation.metadata["reason"].value.startswith("not a table: ")
     assert clock.location.metadata("run_files", bad.stem)["status"].value == "rejected"
     assert clock.sense() == []
+
+
+def test_what_the_command_line_healed_or_renewed_is_adopted_with_its_own_figures(clock):
+    paths = [write_run(clock.location.runs, second) for second in (1, 2, 3)]
+    clock.sense()
+    clock.settle()
+    paths[0].write_text("nothing")
+    clock.sense()
+    clock.settle()
+    first, third = (write_run(clock.location.runs, second, samples=450).stem for second in (1, 3))
+    refresh(clock.location.folder)
+    for _ in range(3):
+        clock.sense()
+    states = clock.location.instance.get_status_by_partition(dg.AssetKey("telemetry"), [first, third], RUN_FILES)
+    assert set(states.values()) == {dg.AssetPartitionStatus.MATERIALIZED}
+    for key in (first, third):
+        assert clock.location.metadata("run_files", key)["samples"].value == 450
+        assert clock.location.metadata("baskets", key)["kept"].value is True
+    assert [name for tick in clock.settle() for name in tick if name in PRODUCTS] == []

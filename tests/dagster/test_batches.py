@@ -5,8 +5,10 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
+from infrascope_core.pipeline import GRAPH
 from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.run_files.tables import REJECTED_FILES
+from infrascope_core.store.product import Scope
 from infrascope_dagster.partitions import RUN_FILES
 from tests.runs import SPOIL, write_run
 
@@ -113,3 +115,45 @@ def test_a_second_file_of_one_name_and_a_file_of_no_known_name(location):
     assert "unknown file name" in reasons[str(location.runs / "notes.txt")]
     event = location.instance.get_latest_materialization_event(dg.AssetKey("rejected_files"))
     assert event.asset_materialization.metadata["dagster/row_count"].value == 2
+
+
+def products(location) -> list[str]:
+    return [t.name for p in location.graph.order if p.scope is Scope.PER_RUN for t in p.tables]
+
+
+def test_a_key_that_fails_costs_the_others_of_its_batch_nothing(location, monkeypatch):
+    """What comes after a failed step is skipped by Dagster: the step makes it for the good keys."""
+    keys = [write_run(location.runs, second).stem for second in (1, 2, 3)]
+    assert location.materialize(*INGEST, keys=keys).success
+    make = location.graph.make
+
+    def fails(self, folder, table, key):
+        if str(table) == "group_windows" and key == keys[1]:
+            raise OSError("the disk is on fire")
+        return make(folder, table, key)
+
+    monkeypatch.setattr(type(location.graph), "make", fails)
+    assert not location.materialize(*products(location), keys=keys).success
+    for name in products(location):
+        assert location.materialized(name) >= {keys[0], keys[2]}, name
+    stale = GRAPH.stale(location.folder, keys)
+    assert {key for keys in stale.values() for key in keys} == {keys[1]}
+    assert "group_windows" in stale and not stale["curated_metrics"]
+    assert location.metadata("anomaly_report", keys[0])["verdict"].value
+
+
+def test_a_file_that_turns_bad_while_its_batch_is_made_stops_nobody(location, monkeypatch):
+    paths = [write_run(location.runs, second) for second in (1, 2, 3)]
+    keys = [path.stem for path in paths]
+    assert location.materialize(*INGEST, keys=keys).success
+    make = location.graph.make
+
+    def turns_bad(self, folder, table, key):
+        if str(table) == "group_windows" and key == keys[0]:
+            paths[0].write_text("nothing")
+            make(location.folder.fresh(), "run_files", key)
+        return make(folder, table, key)
+
+    monkeypatch.setattr(type(location.graph), "make", turns_bad)
+    assert location.materialize(*products(location), keys=keys).success
+    assert not set().union(*GRAPH.stale(location.folder, keys[1:]).values())

@@ -49,6 +49,7 @@ def frame(table: Table, *rows: tuple) -> pl.DataFrame:
 
 
 def make_runs(folder: DataFolder, key: str) -> pl.DataFrame:
+    folder.lake.write(frame(NOTES, (key,)), NOTES, key)
     return frame(RUNS, (key, *arrived(folder)[key]))
 
 
