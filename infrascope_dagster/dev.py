@@ -5,15 +5,21 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
+from infrascope_core.errors import InfraScopeError
 from infrascope_dagster.links import ADDRESS, PROJECT
 
 
 def main(command: str) -> int:
     """Run `demo` or `dev`."""
     os.environ.update(prepare())
-    return demo() if command == "demo" else dev()
+    try:
+        return demo() if command == "demo" else dev()
+    except InfraScopeError as error:
+        print(f"infrascope: {error}", file=sys.stderr)
+        return 2
 
 
 def prepare() -> dict[str, str]:
@@ -70,13 +76,21 @@ def dev() -> int:
 
     folder = from_environment().folder()
     with dg.DagsterInstance.get() as instance:
-        align(instance, folder, GRAPH)
-        for event in unrecorded(instance, folder, GRAPH):
-            instance.report_runless_asset_event(event)
+        try:
+            align(instance, folder, GRAPH)
+            for event in unrecorded(instance, folder, GRAPH):
+                instance.report_runless_asset_event(event)
+        except InfraScopeError as error:  # a source is missing; it may come back, and the sensor looks for it
+            print(f"infrascope: {error}", file=sys.stderr)
     dagster = str(Path(sys.executable).with_name("dagster"))
     command = [dagster, "dev", "-w", str(PROJECT / "workspace.yaml"), "-h", "127.0.0.1", "-p", str(_port())]
     quiet = {"PYTHONWARNINGS": "ignore:Function `dev_command` is superseded"}  # by a command of another package
-    with pages.serving(folder.root, _port() + 1):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(pages.serving(folder.root, _port() + 1))
+        except OSError as error:
+            print(f"infrascope: no pages on port {_port() + 1}, links are shown as paths: {error}", file=sys.stderr)
+            os.environ.pop(ADDRESS, None)
         # where another dagster.yaml lies than that of DAGSTER_HOME, Dagster warns
         server = subprocess.Popen(command, cwd=os.environ["DAGSTER_HOME"], env=os.environ | quiet)
         # Ctrl-C reaches both processes, and the server is given the time to end what it started

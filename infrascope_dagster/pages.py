@@ -11,10 +11,11 @@ import html
 import os
 import posixpath
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -36,7 +37,7 @@ from starlette.routing import Route
 from infrascope_dagster.links import ADDRESS, PROJECT
 
 _OF_DATA = ("reports", "pictures")
-_OF_PROJECT = ("docs", "infrascope_core", "infrascope_dagster")
+_OF_PROJECT = ("docs", "deploy", "infrascope_core", "infrascope_dagster")
 _SHOWN_AS_THEY_ARE = (".png", ".svg", ".json")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; "
@@ -97,10 +98,11 @@ def _file(roots: Mapping[str, Path], asked: str) -> Path:
     """
     top, _, below = posixpath.normpath(asked).partition("/")
     root = roots.get(top) if below else PROJECT
-    if root is not None and (below or top.endswith(".md")):
-        path = (root / (below or top)).resolve()
-        if path.is_file() and path.is_relative_to(root.resolve()):
-            return path
+    if root is not None and (below or top == "LICENSE" or top.endswith(".md")):
+        with suppress(ValueError, OSError):  # of names that no file can have
+            path = (root / (below or top)).resolve()
+            if path.is_file() and path.is_relative_to(root.resolve()):
+                return path
     raise HTTPException(404, "There is no such page.")
 
 
@@ -138,7 +140,16 @@ def _html(title: str, body: str, style: str = "") -> HTMLResponse:
 
 @contextmanager
 def serving(data: Path, port: int) -> Iterator[str]:
-    """Serve the pages on 127.0.0.1 while the context lasts; yields their address."""
+    """Serve the pages on 127.0.0.1 while the context lasts; yields their address.
+
+    Raises
+    ------
+    OSError
+        The port is taken.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
     config = uvicorn.Config(app(data, ["127.0.0.1", "localhost"]), host="127.0.0.1", port=port, log_level="warning")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -78,7 +78,8 @@ def test_what_stands_in_a_file_is_shown_and_not_interpreted(tmp_path, address):
 @pytest.mark.parametrize(
     "path",
     ["/docs/../pyproject.toml", "/docs/%2e%2e/pyproject.toml", "/reports/..%2f..%2fsecret.md", "/reports/link.md",
-     "/pyproject.toml", "/lake/run_files/x.parquet", "/warehouse.duckdb", "//etc/passwd", "/docs", "/reports/none.md"],
+     "/pyproject.toml", "/lake/run_files/x.parquet", "/warehouse.duckdb", "//etc/passwd", "/docs", "/reports/none.md",
+     "/reports/%00", f"/reports/{'x' * 5_000}.md"],
 )  # fmt: skip
 def test_nothing_else_is_shown(tmp_path, address, path):
     (tmp_path / "data" / "reports").mkdir(parents=True)
@@ -91,6 +92,14 @@ def test_nothing_else_is_shown(tmp_path, address, path):
 def test_no_other_site_may_ask_under_its_own_name(address):
     assert ask(f"{address}/docs/tables.md")[0] == 200
     assert ask(f"{address}/docs/tables.md", host="far.example")[0] == 400
+
+
+def test_a_port_that_is_taken_is_said(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(OSError, match="in use"), pages.serving(tmp_path, other.getsockname()[1]):
+            pass
 
 
 def test_without_pages_a_link_is_a_path(location):
