@@ -71,6 +71,6 @@ def _outcome(server: Server, keys: list[str]) -> tuple[int, int, int, float]:
                 green &= {key for key in keys if found.get(key) == dg.AssetPartitionStatus.MATERIALIZED}
         failed = instance.get_runs_count(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
         (sensor,) = (state for state in instance.all_instigator_state() if state.instigator_name == "run_file_sensor")
-        tick = instance.get_ticks(sensor.instigator_origin_id, sensor.selector_id, limit=1)[0]
-        assert tick.end_timestamp is not None
-        return len(green), failed, instance.get_runs_count(), tick.end_timestamp - tick.timestamp
+        ticks = instance.get_ticks(sensor.instigator_origin_id, sensor.selector_id, limit=5)
+        idle = min(tick.end_timestamp - tick.timestamp for tick in ticks if tick.end_timestamp is not None)
+        return len(green), failed, instance.get_runs_count(), idle
