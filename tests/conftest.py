@@ -38,3 +38,17 @@ def sample(tmp_path_factory, worker_id):
     folder = DataFolder((base if worker_id == "master" else base.parent) / "sample", sources=(SAMPLE,))
     refresh(folder)
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_state_of_definitions():
+    """The project's definitions keep no state of their own.
+
+    Dagster remembers where such state lies with the instance that was entered last. Contexts of sensors and schedules
+    leave theirs when they are collected as garbage, in any order, and may bring back one that is long gone.
+    """
+    from dagster._core.storage.defs_state.base import DefsStateStorage
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefsStateStorage, "get", classmethod(lambda _: None))
+        yield
