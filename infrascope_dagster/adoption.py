@@ -16,7 +16,7 @@ from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product
 from infrascope_dagster import presentation
-from infrascope_dagster.partitions import PARTITIONS, RUN_FILES, RUNS, keys_of, rejected
+from infrascope_dagster.partitions import PARTITIONS, RUN_FILES, RUNS, keys_of, latest_records, rejected
 from infrascope_dagster.versions import CONTENT, tags_of
 
 Event = dg.AssetMaterialization | dg.AssetObservation
@@ -97,18 +97,13 @@ def _unrecorded_per_run(
 
 def _of_another_file(instance: dg.DagsterInstance, folder: DataFolder, keys: Set[str]) -> set[str]:
     """Those of the runs whose file was recorded with another hash."""
-    recorded: dict[str, str] = {}
-    cursor, more = None, True
-    while more:
-        page = instance.fetch_materializations(dg.AssetKey(tables.RUN_FILES.name), limit=1000, cursor=cursor)
-        for record in page.records:  # the latest first
-            event = record.asset_materialization
-            if event is not None and event.partition is not None and event.partition not in recorded:
-                sha256 = event.metadata.get(presentation.SHA256)
-                recorded[event.partition] = str(sha256.value) if sha256 is not None else ""
-        cursor, more = page.cursor, page.has_more
+    recorded = {
+        key: (record.asset_materialization.metadata.get(presentation.SHA256) if record.asset_materialization else None)
+        for key, record in latest_records(instance.fetch_materializations, dg.AssetKey(tables.RUN_FILES.name)).items()
+    }
     now = dict(folder.lake.read_all(tables.RUN_FILES).select("run_key", "sha256").iter_rows())
-    return {key for key in keys & recorded.keys() if recorded[key] != presentation.shown_hash(now.get(key) or "")}
+    hashes = {key: dg.MetadataValue.text(presentation.shown_hash(sha256 or "")) for key, sha256 in now.items()}
+    return {key for key in keys & recorded.keys() if recorded[key] != hashes.get(key)}
 
 
 def _failed(instance: dg.DagsterInstance, product: Product, keys: Set[str]) -> set[str]:
@@ -127,12 +122,10 @@ def _unrecorded_rejections(instance: dg.DagsterInstance, folder: DataFolder, gra
     if not keys:
         return
     of_these = dg.AssetRecordsFilter(dg.AssetKey(product.name), asset_partitions=keys)
-    said = {
-        record.partition_key: record.asset_materialization
-        for record in reversed(instance.fetch_materializations(of_these, limit=10 * len(keys)).records)
-    }
+    said = latest_records(instance.fetch_materializations, of_these)
     for key in keys:
-        reason, last = why_rejected(folder, key) or "", said.get(key)
+        reason = why_rejected(folder, key) or ""
+        last = said[key].asset_materialization if key in said else None
         if last is None or presentation.reason(reason).items() - last.metadata.items():
             yield from of_rejected(graph, folder, product, key, reason)
 

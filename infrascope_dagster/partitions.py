@@ -3,7 +3,7 @@
 Two sets, so that a file which cannot be read is red where it was read, and leaves no gap in everything behind it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -35,6 +35,10 @@ UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+
+
+Fetch = Callable[..., dg.EventRecordsResult]
+"""`fetch_materializations` or `fetch_observations` of an instance."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,19 @@ def align(instance: dg.DagsterInstance, folder: DataFolder, graph: Graph) -> Non
 def keys_of(instance: dg.DagsterInstance, partitions: dg.DynamicPartitionsDefinition) -> Sequence[str]:
     """The registered keys, in the order in which they were registered."""
     return instance.get_dynamic_partitions(str(partitions.name))
+
+
+def latest_records(fetch: Fetch, records: dg.AssetKey | dg.AssetRecordsFilter) -> dict[str, dg.EventLogRecord]:
+    """The latest event of each partition of an asset, of those that `fetch` gives a page at a time, latest first."""
+    latest: dict[str, dg.EventLogRecord] = {}
+    cursor, more = None, True
+    while more:
+        page = fetch(records, limit=1000, cursor=cursor)
+        for record in page.records:
+            if record.partition_key is not None:
+                latest.setdefault(record.partition_key, record)
+        cursor, more = page.cursor, page.has_more
+    return latest
 
 
 def stretches(registered: Sequence[str], wanted: Collection[str], at_most: int) -> Iterator[list[str]]:

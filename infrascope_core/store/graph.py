@@ -109,9 +109,9 @@ class Graph:
         product = self.product(table)
         found: dict[str, list[tuple[str, str]]] = {}
         for column in table.columns:
-            declared = [tuple(source.split(".", 1)) for source in column.of]
+            declared = [(name, of) for name, _, of in (source.partition(".") for source in column.of)]
             same = [(source.name, column.name) for source in product.reads if column in source.columns]
-            if sources := [(name, of) for name, of in declared] or same:
+            if sources := declared or same:
                 found[column.name] = sources
         return found
 

@@ -14,7 +14,7 @@ from infrascope_core.store.lake import fingerprint
 from infrascope_dagster import loading
 from infrascope_dagster.adoption import Event, unrecorded
 from infrascope_dagster.lost_runs import lost_runs, overlooked_retries
-from infrascope_dagster.partitions import RUN_FILES, UNFINISHED, Changes, changes, keys_of
+from infrascope_dagster.partitions import RUN_FILES, UNFINISHED, Changes, changes, keys_of, latest_records
 from infrascope_dagster.resources import DataFolderResource
 from infrascope_dagster.versions import DATA_VERSION
 
@@ -93,17 +93,15 @@ def _requests(
 
 def _reported(instance: dg.DagsterInstance) -> dict[str, str | None]:
     """The version of each run file as it was last reported; None if it was last reported as deleted."""
-    last: dict[str, tuple[int, str | None]] = {}
-    for fetch in (instance.fetch_materializations, instance.fetch_observations):
-        cursor, more = None, True
-        while more:
-            page = fetch(dg.AssetKey("source_files"), limit=1000, cursor=cursor)
-            for record in page.records:
-                event = record.asset_materialization or record.event_log_entry.asset_observation
-                if event and record.partition_key and record.storage_id > last.get(record.partition_key, (-1, None))[0]:
-                    last[record.partition_key] = record.storage_id, (event.tags or {}).get(DATA_VERSION)
-            cursor, more = page.cursor, page.has_more
-    return {key: version for key, (_, version) in last.items()}
+    asset = dg.AssetKey("source_files")
+    arrived = latest_records(instance.fetch_materializations, asset)
+    gone = latest_records(instance.fetch_observations, asset)
+    versions: dict[str, str | None] = {}
+    for key, record in arrived.items():
+        event = record.asset_materialization
+        put_away = key in gone and gone[key].storage_id > record.storage_id
+        versions[key] = (event.tags or {}).get(DATA_VERSION) if event and not put_away else None
+    return dict.fromkeys(gone) | versions
 
 
 def _arrived(key: str, version: str) -> dg.AssetMaterialization:
