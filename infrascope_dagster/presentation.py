@@ -134,7 +134,7 @@ def reason(text: str) -> dict[str, dg.MetadataValue]:
     return {"reason": dg.MetadataValue.text(shortened(text))}
 
 
-def shortened(text: str, length: int = 500) -> str:
+def shortened(text: str, length: int = 400) -> str:
     """A text that is short enough for an event."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 

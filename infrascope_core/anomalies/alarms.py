@@ -11,10 +11,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from infrascope_core.numeric import Array, Mask
+from infrascope_core.numeric import Array, Ints, Mask
 
 _GAP = 2
 """Most windows that add nothing between two that do, in one stretch."""
+_LEADING = 8
+"""Metrics by which a stretch is told from what was before and after it."""
+_LEAST_RATIO = 0.05
+_LEVEL = 0.8
+"""Quantile of a stretch that counts as its level: at its ends it rises and falls."""
+_SHARE = 0.25
+"""What parts of a stretch have in common with its largest, at least: less is an echo of it."""
 
 
 def anomalous(surprisal: Array, alarm: float, allowance: float, overlap: int) -> Mask:
@@ -44,3 +51,47 @@ def anomalous(surprisal: Array, alarm: float, allowance: float, overlap: int) ->
         total = np.bincount(stretch, weights=surprisal[adding] - allowance)
         raised[adding[total[stretch] > alarm * overlap]] = True
     return raised
+
+
+def stretches(raised: Mask) -> list[Ints]:
+    """The raised windows, stretch by stretch: those that have at most two others between them are of one."""
+    windows = np.flatnonzero(raised)
+    return np.split(windows, np.flatnonzero(np.diff(windows) > _GAP + 1) + 1) if len(windows) else []
+
+
+def held(raised: Mask, now: Array, lately: Array, reach: int) -> Mask:
+    """What is left of raised windows if averages do not count: they rise late, and remember what is over.
+
+    Parameters
+    ----------
+    raised : ndarray of bool, windows
+        The anomalous windows of a host, by scores that look back.
+    now : ndarray, windows x metrics
+        How far each metric deviates in each window, by itself.
+    lately : ndarray, windows x metrics
+        The same, averaged as the scores were.
+    reach : int
+        How many windows ahead of a stretch it may have begun.
+
+    Returns
+    -------
+    ndarray of bool, windows
+        Of each stretch, and of the windows ahead of it, those in which its leading metrics are nearer to their level
+        within it than to that outside of all stretches: a change of level is where half of it is reached. Parts that
+        fall off, and hold far less than the largest, are left out.
+    """
+    kept = np.zeros_like(raised)
+    for stretch in stretches(raised):
+        first, last = int(stretch[0]), int(stretch[-1])
+        leading = np.argsort(-lately[first : last + 1].sum(axis=0), kind="stable")[:_LEADING]
+        height = np.log(np.maximum(now[:, leading], _LEAST_RATIO)).mean(axis=1)
+        outside = np.median(height[~raised]) if (~raised).any() else height.min()
+        half = (outside + np.quantile(height[first : last + 1], _LEVEL)) / 2
+        begin = max(0, first - reach)
+        above = np.zeros_like(raised)
+        above[begin : last + 1] = height[begin : last + 1] >= half
+        parts = stretches(above)
+        sizes = [float((height[part] - half).sum()) for part in parts]
+        for part, size in zip(parts, sizes, strict=True):
+            kept[part] |= size >= _SHARE * max(sizes)
+    return kept

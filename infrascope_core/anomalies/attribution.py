@@ -6,9 +6,10 @@ section 4.4 and appendix C). The words themselves are in `claims.yaml`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -17,7 +18,7 @@ import polars as pl
 import yaml
 from numpy.typing import NDArray
 
-from infrascope_core.anomalies.baseline import Baseline, Identity
+from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.detectors import SustainedDeviation
 from infrascope_core.anomalies.matrix import PSEUDO_FEATURES
 from infrascope_core.anomalies.residuals import Residuals
@@ -25,13 +26,20 @@ from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import ANOMALY_REASONS
 from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints
-from infrascope_core.run_files.columns import family, subsystem
+from infrascope_core.quantities import quantity
+from infrascope_core.run_files.columns import family, subsystem, unit
 
 _BARELY = 1e-6
 _MOST_SCALES = 99.95
 """Deviations are held within bounds before they get here; what is at them is farther by an unknown amount."""
-_FARTHEST = 5.0
-"""Ranges beyond its own range up to which a metric gains evidence: one that hardly ever moved is soon far out."""
+_RATIO, _MOST_RATIO = 2.0, 1000.0
+"""A ratio says more than standard deviations from the one on, and less from the other on."""
+_IN_UNIT = frozenset({"mean", "standard_deviation", "minimum", "maximum", "median", "mean_abs_change"})
+"""Features in the metric's own unit."""
+_SIZES = _IN_UNIT | {"sum_values"}
+"""Features of which one can be so many times another."""
+_STRONGEST = 3
+"""Families of a subsystem that count for it."""
 
 
 def reasons(
@@ -67,9 +75,10 @@ def reasons(
     chosen_rows = (
         residuals.windows.with_row_index("row").join(flagged, on=WINDOW_KEY, how="semi").sort("row")["row"].to_numpy()
     )
+    departures = baseline.departures(baseline.scores(residuals), residuals.windows)
     residuals = residuals.rows(chosen_rows)
     flagged = residuals.windows.select(WINDOW_KEY).join(flagged, on=WINDOW_KEY, how="left", maintain_order="left")
-    by_feature = evidence(baseline, residuals)
+    by_feature = evidence(baseline, residuals, departures[chosen_rows])
     metrics = Metrics.of(baseline.names)
     share, strongest = metrics.by_family(by_feature)
     rank = np.argsort(-share, axis=1, kind="stable")[:, : settings.reasons_per_window]
@@ -83,7 +92,7 @@ def reasons(
     )
     chosen = names[column]
     claims = [
-        _claim(baseline.identity, metric, feature, value=value, expected=expected, scales=scales, novel=bool(novel))
+        _claim(metric, feature, value=value, expected=expected, scales=scales, novel=bool(novel))
         for (metric, feature), value, expected, scales, novel in zip(
             chosen.select("metric", "feature").iter_rows(),
             residuals.values[row, column],
@@ -161,12 +170,16 @@ class Metrics:
     def by_subsystem(self, share: Array) -> Array:
         """For each family, the share of its subsystem in the evidence: windows x families.
 
-        A subsystem has the sum of its families' shares over the square root of their number, as the noise in a sum
-        grows: else the one with the most metrics would be to blame for whatever happens.
+        A subsystem has the sum of its strongest families' shares, the same number for each: else the one with the most
+        metrics would be to blame for whatever happens.
         """
         subsystems, number = np.unique(self.subsystem[self.order[self.families]], return_inverse=True)
-        belongs = number[:, None] == np.arange(len(subsystems))
-        return _shares((share @ belongs) / np.sqrt(belongs.sum(axis=0)))[:, number]
+        strongest = np.empty((len(share), len(subsystems)))
+        for place in range(len(subsystems)):
+            own = share[:, number == place]
+            top = min(_STRONGEST, own.shape[1])
+            strongest[:, place] = np.partition(own, own.shape[1] - top, axis=1)[:, own.shape[1] - top :].sum(axis=1)
+        return _shares(strongest)[:, number]
 
     def leading_feature(self, by_feature: Array, rows: Ints, metrics: Ints) -> Ints:
         """The feature of each metric that has most, for pairs of windows and metrics."""
@@ -178,31 +191,38 @@ class Metrics:
         return leading
 
 
-def evidence(baseline: Baseline, residuals: Residuals) -> Array:
+def evidence(baseline: Baseline, residuals: Residuals, weights: Array) -> Array:
     """How much each feature argues for a window being abnormal.
 
-    Where metrics are out of their own range (`SustainedDeviation`), it is by how much, split over their features.
-    Elsewhere, and where a baseline of one run does not hold their range, it is what the other detectors' contributions
-    argue: each detector's summing to 1, averaged with weights, how far its score departs from a median window's
-    (`Baseline.departures`). Where none of these departs, and sustained deviation alone flags what is within the
-    metrics' ranges, it is what that contributes.
+    Where metrics are out of their own range (`BriefDeviation`), it is by how much, split over their features. Elsewhere
+    it is what the other detectors' contributions argue: each detector's summing to 1, averaged with weights, how far
+    its score is above the run's own level (`Baseline.departures`). Where none of these is, it is what sustained
+    deviation contributes.
+
+    Parameters
+    ----------
+    baseline : Baseline
+        The one that judged the windows.
+    residuals : Residuals
+        The windows.
+    weights : ndarray, windows x detectors
+        See `Baseline.departures`.
 
     Returns
     -------
     ndarray, windows x names
         At least 0; in any unit, the same for a window.
     """
-    weights = baseline.departures(baseline.scores(residuals))
-    combined, beyond, within = (np.zeros_like(residuals.instant) for _ in range(3))
+    combined, within = np.zeros_like(residuals.instant), np.zeros_like(residuals.instant)
+    metrics = baseline.single_metrics
+    # a feature without a value in this window is no reason, though its average still holds what it had before
+    here = np.where(np.isnan(residuals.instant), 0.0, residuals.brief)
+    beyond = metrics.of_features(np.log(np.maximum(metrics.ratios(here), 1.0)), here)
+    beyond *= np.array([_weight(metric) for metric, _ in baseline.names])
     for column, detector in enumerate(baseline.detectors):
         seen = residuals.of_kind(detector.sees)
         if isinstance(detector, SustainedDeviation):
-            # a feature without a value in this window is no reason, though its average still holds what it had before
-            here = np.where(np.isnan(residuals.instant), 0.0, seen)
-            within = detector.explain(here)
-            if baseline.has_ranges:
-                ratios = detector.ratios(seen, np.ones(seen.shape, dtype=bool))
-                beyond = detector.of_features(np.clip(ratios - 1.0, 0.0, _FARTHEST), here)
+            within += np.where(np.isnan(residuals.instant), 0.0, detector.explain(seen))
         else:
             combined += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))
     combined = np.where(combined.any(axis=1, keepdims=True), combined, within)
@@ -216,25 +236,43 @@ def _shares(parts: Array) -> Array:
 
 
 @cache
+def _side_effects() -> tuple[tuple[re.Pattern[str], float], ...]:
+    text = (files(__package__) / "side_effects.yaml").read_text(encoding="utf-8")
+    return tuple((re.compile(rule["pattern"], re.IGNORECASE), rule["weight"]) for rule in yaml.safe_load(text))
+
+
+@lru_cache(maxsize=65_536)
+def _weight(metric: str) -> float:
+    return next((weight for pattern, weight in _side_effects() if pattern.search(metric)), 1.0)
+
+
+@cache
 def _wording() -> dict[str, Any]:
     text = (files(__package__) / "claims.yaml").read_text(encoding="utf-8")
     wording: dict[str, Any] = yaml.safe_load(text)
     return wording
 
 
-def _claim(
-    identity: Identity, metric: str, feature: str, *, value: float, expected: float, scales: float, novel: bool
-) -> str:
-    words = _wording()["features"][feature]
-    direction = "above" if scales >= 0 else "below"
-    sentence: str = _wording()["novelty" if novel else "sentence"].format(
+def _claim(metric: str, feature: str, *, value: float, expected: float, scales: float, novel: bool) -> str:
+    wording = _wording()
+    words = wording["features"][feature]
+    direction = "above" if value >= expected else "below"
+    if feature in PSEUDO_FEATURES:
+        expected = round(expected) + 0.0
+    smaller, larger = sorted((abs(value), abs(expected)))
+    alike = (value > 0) == (expected > 0) and smaller > 0
+    if feature in _SIZES and alike and _RATIO * smaller <= larger < _MOST_RATIO * smaller:
+        extent = wording["times"].format(ratio=f"{value / expected:.2g}")
+    else:
+        far = f"{abs(scales):.1f}" if abs(scales) < _MOST_SCALES else "more than 100"
+        extent = wording["scales"].format(scales=far, direction=direction)
+    unit_of = unit(metric) if feature in _IN_UNIT else ""
+    sentence: str = wording["novelty" if novel else "sentence"].format(
         metric=metric,
         noun=words["noun"],
-        value=f"{value:.4g}",
-        scales=f"{abs(scales):.1f}" if abs(scales) < _MOST_SCALES else "more than 100",
-        direction=direction,
-        expected=f"{round(expected, 1) + 0.0 if feature in PSEUDO_FEATURES else expected:.4g}",
-        baseline=identity,
+        value=quantity(value, unit_of),
+        expected=quantity(expected, unit_of),
+        extent=extent,
         meaning=words[direction],
     )
     return sentence

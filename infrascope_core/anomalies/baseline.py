@@ -8,18 +8,21 @@ and scores are given their probability (`calibration`). How a baseline is made i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.calibration import Calibration
-from infrascope_core.anomalies.detectors import Detector, calibration_groups
+from infrascope_core.anomalies.detectors import BriefDeviation, Detector, calibration_groups
+from infrascope_core.anomalies.levels import by_host, level, quiet_share
 from infrascope_core.anomalies.matrix import window_matrix
 from infrascope_core.anomalies.references import References
-from infrascope_core.anomalies.residuals import Residuals, moving_average
+from infrascope_core.anomalies.residuals import Residuals
+from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.standardisation import Moments
-from infrascope_core.numeric import Array
+from infrascope_core.numeric import Array, Ints
 
 ANY = "any"
 """Phase or workload of a baseline that serves all of them."""
@@ -71,10 +74,13 @@ class Baseline:
         By detector name; a score above it is flagged.
     calibrations : tuple of Calibration
         What the scores mean, one per group of detectors (`detectors.calibration_groups`).
-    alarm, allowance : float
-        See `alarms.anomalous`.
-    span : int
-        See `residuals.moving_average`.
+    between : ndarray, names
+        How far the levels of references lie apart, in scales (`levels.between_runs`).
+    settings : DetectorSettings
+        Those that it was fitted with.
+    held_out : tuple of tuple of Detector
+        For each detector, the same fitted on other parts of the references (`Detector.folds`): that which run number i
+        took no part in is at i, modulo their number. Empty where there is one run.
     """
 
     identity: Identity
@@ -84,9 +90,20 @@ class Baseline:
     detectors: tuple[Detector, ...]
     thresholds: dict[str, float]
     calibrations: tuple[Calibration, ...]
-    alarm: float
-    allowance: float
-    span: int
+    between: Array
+    settings: DetectorSettings
+    held_out: tuple[tuple[Detector, ...], ...] = ()
+
+    def without(self, run_key: str) -> Baseline:
+        """The baseline that judges a run: without what its detectors learnt from it, if it is a reference itself.
+
+        A run that judges itself looks normal. (Location and scale stay; each window is compared with other runs in any
+        case.) The only run of a baseline has nothing else to be judged by.
+        """
+        if run_key not in self.references.runs or not self.held_out:
+            return self
+        number = self.references.runs.index(run_key)
+        return replace(self, detectors=tuple(folds[number % len(folds)] for folds in self.held_out))
 
     @property
     def metrics(self) -> int:
@@ -94,9 +111,9 @@ class Baseline:
         return len({metric for metric, _ in self.names})
 
     @property
-    def has_ranges(self) -> bool:
-        """Whether it holds how far a metric's level may differ from run to run: one other run does not show that."""
-        return len(self.references.runs) > 1 or self.identity.compared_with == "past"
+    def single_metrics(self) -> BriefDeviation:
+        """The detector that knows how far each metric goes in normal times."""
+        return next(detector for detector in self.detectors if isinstance(detector, BriefDeviation))
 
     @property
     def groups(self) -> list[list[int]]:
@@ -114,29 +131,34 @@ class Baseline:
         """
         windows, matrix = window_matrix(features, self.names)
         z = self.moments.standardise(matrix.copy())
-        expected = self.references.expected(z, windows["run_key"].to_list(), windows["window"].to_numpy())
+        expected, levels = level(self.references, z, windows, self.settings)
         z -= expected
-        return Residuals(windows, matrix, self.moments.value(expected), z, moving_average(z, windows, self.span))
+        return Residuals.of(windows, matrix, self.moments.value(expected), z, levels=levels, settings=self.settings)
 
     def scores(self, residuals: Residuals) -> Array:
         """Scores of windows x detectors."""
         return np.stack([d.score(residuals.of_kind(d.sees)) for d in self.detectors], axis=1)
 
-    def silent(self, detector: Detector) -> bool:
-        """Whether a detector's scores mean nothing here: it depends on ranges that the baseline does not have."""
-        return detector.needs_ranges and not self.has_ranges
-
-    def surprisal(self, scores: Array) -> Array:
-        """-log10 of the probability that a normal window scores as high: windows x groups; NaN for a silent group."""
+    def surprisal(self, scores: Array, windows: pl.DataFrame) -> Array:
+        """-log10 of the probability that a normal window scores as high above its run's own level: windows x groups."""
         surprisal = np.full((len(scores), len(self.groups)), np.nan)
-        for group, (calibration, columns) in enumerate(zip(self.calibrations, self.groups, strict=True)):
-            if not any(self.silent(self.detectors[column]) for column in columns):
-                surprisal[:, group] = calibration.surprisal(scores[:, columns])
+        for rows, group, surprising, _ in self._calibrated(scores, windows):
+            surprisal[rows, group] = surprising
         return surprisal
 
-    def departures(self, scores: Array) -> Array:
-        """How far each score departs from a median window's, 1 being the 90th percentile: windows x detectors."""
+    def departures(self, scores: Array, windows: pl.DataFrame) -> Array:
+        """How far each score is above its run's own level, 1 being a healthy 90th percentile: windows x detectors."""
         departures = np.zeros_like(scores)
-        for calibration, columns in zip(self.calibrations, self.groups, strict=True):
-            departures[:, columns] = calibration.weights(scores[:, columns])
+        for rows, group, _, weights in self._calibrated(scores, windows):
+            departures[rows[:, None], self.groups[group]] = weights
         return departures
+
+    def _calibrated(self, scores: Array, windows: pl.DataFrame) -> Iterator[tuple[Ints, int, Array, Array]]:
+        """For each run, host and group of detectors: its rows, the group, their surprisals and departures."""
+        for _, rows in by_host(windows):
+            share = quiet_share(windows["start_ts"].gather(rows), self.settings)
+            for group, (calibration, columns) in enumerate(zip(self.calibrations, self.groups, strict=True)):
+                own = scores[rows[:, None], columns]
+                here = calibration.of_long_run(own) if share >= 0.5 else calibration
+                own_level = here.level(own, share)
+                yield rows, group, here.surprisal(own, own_level), here.weights(own, own_level)

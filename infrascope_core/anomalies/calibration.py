@@ -2,30 +2,40 @@
 
 What belongs here: from scores to probabilities. A detector's scale is its own (a mean of scales, a distance, a path
 length), and by the paper's threshold, the baseline's 99th percentile, one window in a hundred is flagged whatever
-happens. So scores are put on one scale, combined, and the combination is given the probability with which a normal
-window scores as high: by counting up to its 90th percentile, by an exponential tail beyond (peaks over threshold,
-Pickands 1975; as in Siffer et al., KDD 2017, with the shape 0 in the logarithm of the scores). All that is learnt are
-quantiles of the body: a run that is known to be healthy has its rare events too, and they must not set the scale.
+happens. So scores are put on one scale: how far the logarithm is above the run's own quiet level, in units of how far a
+healthy run's 90th percentile is. They are averaged over a group of detectors, and beyond that percentile the
+probability falls exponentially (peaks over threshold, Pickands 1975; as in Siffer et al., KDD 2017, with the shape 0).
+
+How far healthy runs reach is learnt from runs that were each judged by the others. Few runs say little about it, one
+says nothing: a prior counts as some more runs (empirical Bayes; the logarithms are averaged). It ships with the
+package (`prior.yaml`), and the other workloads of a folder refine it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
+import yaml
 from scipy.special import factorial
 
 from infrascope_core.numeric import Array, Arrays, Ints, stored_array
 
+QUIET, LOUD = 0.1, 0.9
+"""Quantiles of a healthy run's scores: its quiet level, and how far it reaches from there."""
+_TAIL = 0.97
+"""Between LOUD and this quantile a healthy run shows how fast its tail falls."""
 _LOW, _HIGH = -5.0, 50.0
 """Bounds of a standardised score: no detector alone outweighs the others without limit."""
-_REACH = 0.9
-_TAIL = 0.9
-_LEAST_DECAY = 0.02
-"""A tail cannot be steeper than this: a few alike windows have none."""
-_LEAST_REACH = 1e-3
+_LEAST_REACH = 1e-2
+_LEAST_DECAY = 0.05
 _TINY = 1e-12
-_GRID = 1000
+_OWN = 2.0
+_FEWEST = 20
+"""Windows of a run from which its quantiles can be read."""
 
 
 def together(surprisals: Array) -> Array:
@@ -44,70 +54,126 @@ def together(surprisals: Array) -> Array:
     return np.where(known.any(axis=1), combined, np.nan)
 
 
+@dataclass(frozen=True)
+class Prior:
+    """What healthy runs' scores are like, before the runs of a baseline are looked at.
+
+    Attributes
+    ----------
+    weight : float
+        How many runs it counts as.
+    reach : mapping of str to float
+        By detector, see `Calibration`.
+    decay : mapping of str to float
+        By group of detectors, see `Calibration`.
+    """
+
+    weight: float
+    reach: Mapping[str, float]
+    decay: Mapping[str, float]
+
+
+@cache
+def shipped_prior() -> Prior:
+    """The prior of `prior.yaml`."""
+    data = yaml.safe_load((files(__package__) / "prior.yaml").read_text(encoding="utf-8"))
+    return Prior(data["weight"], data["detectors"], data["groups"])
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """What the scores of detectors of one group mean.
 
     Attributes
     ----------
-    middle, reach : ndarray, detectors
-        Median of the logarithm of each detector's scores, and the distance from there to its 90th percentile.
-    grid : ndarray
-        Evenly spaced quantiles of the combined scores of normal windows, sorted.
-    count : float
-        Number of windows that were combined.
-    start, decay : float
-        Where the exponential tail begins, and its mean excess, as the median excess gives it.
+    reach : ndarray, detectors
+        From a healthy run's quiet level to its 90th percentile, in logarithms of the score.
+    usual : ndarray, detectors
+        The quiet level of the references themselves: the median over them.
+    decay : float
+        Mean excess of the combined score beyond 1, in reaches.
     """
 
-    middle: Array
     reach: Array
-    grid: Array
-    count: float
-    start: float
+    usual: Array
     decay: float
 
     @classmethod
-    def learn(cls, scores: Array, run: Ints | None = None) -> Calibration:
-        """Calibrate on scores of normal windows, none of which was compared with itself.
+    def learn(cls, scores: Array, run: Ints, detectors: Sequence[str], group: str, prior: Prior) -> Calibration:
+        """Calibrate on scores of reference windows, none of which was compared with itself.
 
         Parameters
         ----------
         scores : ndarray, windows x detectors
             NaN is unknown, and its window left out.
-        run : ndarray, windows, optional
-            Number of each window's run. Every quantile is taken of each run, and counts as the median over the runs:
-            of four runs that are known to be healthy, one may well have had its threads on other cores.
+        run : ndarray, windows
+            Number of each window's run. Windows of the only run are compared with other windows of it, which says
+            nothing about another run: then the prior holds.
+        detectors, group : str
+            Their names, for the prior.
+        prior : Prior
+            What is known beforehand.
         """
         known = ~np.isnan(scores).any(axis=1)
-        logs = np.log(np.maximum(scores[known], _TINY))
-        runs = np.zeros(len(logs), dtype=np.int64) if run is None else run[known]
-        middle, upper = _typical(logs, runs, np.array([0.5, _REACH]))
-        reach = np.maximum(upper - middle, _LEAST_REACH)
-        combined = np.clip((logs - middle) / reach, _LOW, _HIGH).mean(axis=1)
-        grid = _typical(combined[:, None], runs, np.linspace(0.0, 1.0, _GRID))[:, 0]
-        start, beyond = np.quantile(grid, [_TAIL, (1.0 + _TAIL) / 2.0])
-        decay = max(float(beyond - start) / float(np.log(2.0)), _LEAST_DECAY)
-        return cls(middle, reach, grid, float(len(combined)), float(start), decay)
+        logs, runs = _logs(scores[known]), run[known]
+        parts = [part for number in np.unique(runs) if len(part := logs[runs == number]) >= _FEWEST]
+        expected = np.array([prior.reach[name] for name in detectors])
+        quiet = [np.quantile(part, QUIET, axis=0) for part in parts]
+        usual = np.median(quiet, axis=0) if parts else np.zeros(len(detectors))
+        if len(parts) < 2:
+            return cls(expected, usual, prior.decay[group])
+        loud = [np.quantile(part, LOUD, axis=0) for part in parts]
+        reach = _pooled(expected, [np.maximum(b - a, _LEAST_REACH) for a, b in zip(quiet, loud, strict=True)], prior)
+        combined = [((part - low) / reach).mean(axis=1) for part, low in zip(parts, quiet, strict=True)]
+        excess = [np.diff(np.quantile(values, [LOUD, _TAIL])) / np.log((1 - LOUD) / (1 - _TAIL)) for values in combined]
+        decay = _pooled(np.array([prior.decay[group]]), [np.maximum(part, _LEAST_DECAY) for part in excess], prior)
+        return cls(reach, usual, float(decay[0]))
 
-    def combine(self, scores: Array) -> Array:
-        """Mean of the standardised scores of windows x detectors: 0 is a median window, 1 the 90th percentile."""
-        logs = np.log(np.maximum(scores, _TINY))
-        return np.asarray(np.clip((logs - self.middle) / self.reach, _LOW, _HIGH).mean(axis=1))
+    def level(self, scores: Array, share: float) -> Array:
+        """The quiet level of some windows of a run, such that a healthy run's is that of its 10 % quantile: detectors.
 
-    def weights(self, scores: Array) -> Array:
-        """How far each detector's score departs from a median window's, 0 where it does not: windows x detectors."""
-        logs = np.log(np.maximum(scores, _TINY))
-        return np.nan_to_num(np.clip((logs - self.middle) / self.reach, 0.0, _HIGH))
+        Parameters
+        ----------
+        scores : ndarray, windows x detectors
+            NaN is unknown.
+        share : float
+            Share of the windows that are known to be quiet, at least 10 %: the median of a server that was watched
+            for weeks is known better than its 10 % quantile.
+        """
+        known = ~np.isnan(scores).any(axis=1)
+        if not known.any():
+            return self.usual
+        # quantiles of a healthy run lie about evenly between the two that are known
+        lift = self.reach * (share - QUIET) / (LOUD - QUIET)
+        return np.asarray(np.quantile(_logs(scores[known]), share, axis=0) - lift)
 
-    def surprisal(self, scores: Array) -> Array:
+    def of_long_run(self, scores: Array) -> Calibration:
+        """The same for what was watched for so long that most of its windows are normal: it shows its own reach.
+
+        It counts as `_OWN` runs beside the calibration's own reach: what servers do within weeks is more than what
+        runs of a program do within minutes.
+        """
+        known = ~np.isnan(scores).any(axis=1)
+        if known.sum() < _FEWEST:
+            return self
+        middle, loud = np.quantile(_logs(scores[known]), [0.5, LOUD], axis=0)
+        seen = np.maximum((loud - middle) * (LOUD - QUIET) / (LOUD - 0.5), _LEAST_REACH)
+        reach = np.exp((np.log(self.reach) + _OWN * np.log(seen)) / (1.0 + _OWN))
+        return Calibration(np.maximum(reach, self.reach), self.usual, self.decay)
+
+    def combine(self, scores: Array, level: Array) -> Array:
+        """Mean of the standardised scores of windows x detectors: 0 is the quiet level, 1 a healthy 90th percentile."""
+        return np.asarray(np.clip((_logs(scores) - level) / self.reach, _LOW, _HIGH).mean(axis=1))
+
+    def weights(self, scores: Array, level: Array) -> Array:
+        """How far each detector's score is above the quiet level, 0 where it is not: windows x detectors."""
+        return np.nan_to_num(np.clip((_logs(scores) - level) / self.reach, 0.0, _HIGH))
+
+    def surprisal(self, scores: Array, level: Array) -> Array:
         """-log10 of the probability that a normal window's combined score is as high; NaN stays NaN."""
-        combined = self.combine(scores)
-        below = np.searchsorted(self.grid, combined, side="left") / _GRID
-        share = (1.0 - below) * self.count / (self.count + 1.0) + 1.0 / (self.count + 1.0)
-        tail = -np.log10(1.0 - _TAIL) + (combined - self.start) / self.decay / np.log(10.0)
-        surprisal = np.where(combined > self.start, tail, np.minimum(-np.log10(share), -np.log10(1.0 - _TAIL)))
-        return np.where(np.isnan(combined), np.nan, surprisal)
+        combined = self.combine(scores, level)
+        beyond = -np.log10(1.0 - LOUD) + (combined - 1.0) / self.decay / np.log(10.0)
+        return np.where(combined > 1.0, beyond, np.clip(combined, 0.0, 1.0))
 
     def arrays(self) -> Arrays:
         """All values by name, for storing."""
@@ -122,16 +188,18 @@ class Calibration:
         KeyError, ValueError
             An array is missing, or does not fit.
         """
-        middle, reach = (stored_array(arrays, name, np.float64, (detectors,)) for name in ("middle", "reach"))
-        grid = stored_array(arrays, "grid", np.float64, (_GRID,))
-        scalars = np.concatenate([stored_array(arrays, name, np.float64, (1,)) for name in ("count", "start", "decay")])
-        count, start, decay = scalars.tolist()
-        finite = all(np.isfinite(part).all() for part in (middle, reach, grid, scalars))
-        if not finite or not (reach > 0).all() or count < 1 or decay <= 0:
-            raise ValueError("the calibration does not fit the detectors")
-        return cls(middle, reach, grid, count, start, decay)
+        reach, usual = (stored_array(arrays, name, np.float64, (detectors,)) for name in ("reach", "usual"))
+        (decay,) = stored_array(arrays, "decay", np.float64, (1,)).tolist()
+        if not (reach > 0).all() or not np.isfinite(np.r_[reach, usual, decay]).all() or decay <= 0:
+            raise ValueError("a calibration is not one of normal scores")
+        return cls(reach, usual, decay)
 
 
-def _typical(values: Array, run: Ints, shares: Array) -> Array:
-    """Median over runs of the quantiles of each: shares x columns."""
-    return np.asarray(np.median([np.quantile(values[run == r], shares, axis=0) for r in np.unique(run)], axis=0))
+def _logs(scores: Array) -> Array:
+    return np.asarray(np.log(np.maximum(scores, _TINY)))
+
+
+def _pooled(expected: Array, seen: Sequence[Array], prior: Prior) -> Array:
+    """Mean of logarithms, over what was seen and what is expected."""
+    total = prior.weight * np.log(expected) + np.log(seen).sum(axis=0)
+    return np.asarray(np.exp(total / (prior.weight + len(seen))))

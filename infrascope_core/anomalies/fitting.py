@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
+from infrascope_core.anomalies import materiality
 from infrascope_core.anomalies.baseline import ANY, Baseline, Identity
-from infrascope_core.anomalies.calibration import Calibration
-from infrascope_core.anomalies.detectors import calibration_groups, unfitted
+from infrascope_core.anomalies.calibration import Calibration, Prior, shipped_prior
+from infrascope_core.anomalies.detectors import Detector, calibration_groups, unfitted
+from infrascope_core.anomalies.levels import between_runs, level
+from infrascope_core.anomalies.materiality import by_feature, least_changes, of_shapes
 from infrascope_core.anomalies.matrix import PSEUDO_FEATURES, Names, all_names, window_matrix
 from infrascope_core.anomalies.references import References
-from infrascope_core.anomalies.residuals import Kind, moving_average
+from infrascope_core.anomalies.residuals import Residuals, seconds_apart
 from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.anomalies.standardisation import Moments, fit_moments
 from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints, Mask
+from infrascope_core.store.lake import fingerprint
 
-CODE_VERSION = "2"
+CODE_VERSION = fingerprint("3", materiality.CODE_VERSION)
 """Raise it when a baseline fitted on the same windows would differ."""
 _TURN = 10
 """Windows of a run that go into one fold together, because neighbours share samples."""
@@ -44,6 +48,7 @@ def fit_baseline(
     *,
     windows: FeatureSettings | None = None,
     compared_with: str = "workload",
+    prior: Prior | None = None,
 ) -> Baseline | None:
     """Learn what is normal from the windows of a workload's runs.
 
@@ -59,6 +64,8 @@ def fit_baseline(
         How the windows were cut: which of them share samples.
     compared_with : str
         See `Identity`.
+    prior : Prior, optional
+        What is known of the scores of healthy runs beforehand; by default, what ships with the package.
 
     Returns
     -------
@@ -80,14 +87,14 @@ def fit_baseline(
     moments, keep = _moments(x, names, settings)
     if not keep.any():
         return None
+    cut = windows or FeatureSettings()
+    moments = moments.material(*_material(features, index, names, cut))
     names = [name for name, kept in zip(names, keep, strict=True) if kept]
     x, moments = (x, moments) if keep.all() else (x[:, keep], moments.select(keep))
     version = _version(x, names, settings)
     z = moments.standardise(x)
-    del x
     run_keys, place = index["run_key"].to_list(), index["window"].to_numpy()
     same_program = ANY not in {phase, workload} and compared_with != "past"
-    cut = windows or FeatureSettings()
     references = References.learn(
         z,
         run_keys,
@@ -95,12 +102,13 @@ def fit_baseline(
         (settings.place_windows, settings.place_share) if same_program else None,
         -(-cut.samples // cut.stride),
     )
-    z -= references.expected(z, run_keys, place)
+    expected, levels = level(references, z, index, settings)
+    z -= expected
+    residuals = Residuals.of(index, x, expected, z, levels=levels, settings=settings)
     # what is missing or still is judged by itself, not as one feature of many
     metrics = [f"{metric} {name}" if name in PSEUDO_FEATURES else metric for metric, name in names]
-    residuals: dict[Kind, Array] = {"instant": z, "smoothed": moving_average(z, index, settings.lasting_windows)}
-    scores = _out_of_fold(residuals, run_keys, settings, metrics)
-    detectors = tuple(d.fit(residuals[d.sees]) for d in unfitted(settings, metrics))
+    scores, held_out = _out_of_fold(residuals, run_keys, settings, metrics)
+    detectors = tuple(d.fit(residuals.of_kind(d.sees), references.run) for d in unfitted(settings, metrics))
     limits = np.nanquantile(scores, settings.flag_quantile, axis=0)
     return Baseline(
         Identity(platform, phase, workload, compared_with, index.height, len(references.runs), version),
@@ -109,10 +117,33 @@ def fit_baseline(
         references,
         detectors,
         {d.name: float(limit) for d, limit in zip(detectors, limits, strict=True)},
-        tuple(Calibration.learn(scores[:, columns], references.run) for columns in calibration_groups(detectors)),
-        -float(np.log10(settings.alarm_probability)),
-        settings.allowance,
-        settings.lasting_windows,
+        tuple(
+            Calibration.learn(
+                scores[:, columns],
+                references.run,
+                [detectors[column].name for column in columns],
+                detectors[columns[0]].group,
+                prior or shipped_prior(),
+            )
+            for columns in calibration_groups(detectors)
+        ),
+        between_runs(levels),
+        settings,
+        held_out if len(references.runs) > 1 else (),
+    )
+
+
+def _material(
+    features: pl.DataFrame, index: pl.DataFrame, names: Names, cut: FeatureSettings
+) -> tuple[Array, Array, Ints]:
+    """Least changes that matter, of the names and of their shapes, and where each one's standard deviation is."""
+    apart = seconds_apart(index)
+    changes = least_changes(features, apart / cut.stride if apart else 1.0)
+    spread = {metric: column for column, (metric, name) in enumerate(names) if name == "standard_deviation"}
+    return (
+        by_feature(names, changes, cut.samples),
+        of_shapes(names, changes),
+        np.array([spread.get(metric, -1) for metric, _ in names], dtype=np.int64),
     )
 
 
@@ -143,18 +174,24 @@ def _folds(run_keys: Sequence[str], number: int) -> Ints:
 
 
 def _out_of_fold(
-    residuals: Mapping[Kind, Array], run_keys: Sequence[str], settings: DetectorSettings, metrics: Sequence[str]
-) -> Array:
-    """Scores of windows x detectors, each by detectors that were fitted on the other folds."""
+    residuals: Residuals, run_keys: Sequence[str], settings: DetectorSettings, metrics: Sequence[str]
+) -> tuple[Array, tuple[tuple[Detector, ...], ...]]:
+    """Scores of windows x detectors, each by one fitted on the other folds; and these, by detector and fold."""
     detectors = unfitted(settings, metrics)
+    run = np.unique(run_keys, return_inverse=True)[1].astype(np.int64)
     scores = np.full((len(run_keys), len(detectors)), np.nan)
-    for column, detector in enumerate(detectors):
-        seen = residuals[detector.sees]
-        fold = _folds(run_keys, detector.folds)
+    held_out = []
+    for column, kind in enumerate(detectors):
+        seen = residuals.of_kind(kind.sees)
+        fold = _folds(run_keys, kind.folds)
+        of_folds = []
         for part in np.unique(fold):
             inside = fold == part
-            scores[inside, column] = detector.fit(seen[~inside]).score(seen[inside])
-    return scores
+            fitted = unfitted(settings, metrics)[column].fit(seen[~inside], run[~inside])
+            scores[inside, column] = fitted.score(seen[inside])
+            of_folds.append(fitted)
+        held_out.append(tuple(of_folds))
+    return scores, tuple(held_out)
 
 
 def _version(x: Array, names: Names, settings: DetectorSettings) -> str:

@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -18,13 +18,14 @@ from infrascope_core.anomalies.calibration import Calibration
 from infrascope_core.anomalies.detectors import DETECTORS, calibration_groups
 from infrascope_core.anomalies.matrix import PSEUDO_FEATURES
 from infrascope_core.anomalies.references import References
+from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.standardisation import Moments
 from infrascope_core.anomalies.tables import FEATURES
 from infrascope_core.errors import NotFittedError
-from infrascope_core.numeric import Arrays
+from infrascope_core.numeric import Array, Arrays, stored_array
 from infrascope_core.store.atomic import aside
 
-FORMAT = 4
+FORMAT = 5
 """Raise it when older files cannot be read any more."""
 SUFFIX = ".safetensors"
 OLDER_SUFFIXES = (".npz",)
@@ -46,9 +47,8 @@ class Header(BaseModel):
     names: tuple[tuple[str, str], ...]
     detectors: tuple[str, ...]
     thresholds: dict[str, float]
-    alarm: float
-    allowance: float
-    span: int = Field(ge=1)
+    settings: DetectorSettings
+    folds: tuple[int, ...] = ()
     digest: str = ""
 
 
@@ -61,7 +61,13 @@ def save_baseline(baseline: Baseline, path: Path) -> None:
         It cannot be written.
     """
     parts = {"moments": baseline.moments.arrays(), "references": baseline.references.arrays()}
+    parts["levels"] = {"between": baseline.between}
     parts |= {d.name: d.state() for d in baseline.detectors}
+    parts |= {
+        f"{d.name}{fold}": fitted.state()
+        for d, folds in zip(baseline.detectors, baseline.held_out, strict=bool(baseline.held_out))
+        for fold, fitted in enumerate(folds)
+    }
     parts |= {f"calibration{i}": calibration.arrays() for i, calibration in enumerate(baseline.calibrations)}
     arrays = {f"{part}.{key}": np.ascontiguousarray(a) for part, state in parts.items() for key, a in state.items()}
     header = Header(
@@ -69,9 +75,8 @@ def save_baseline(baseline: Baseline, path: Path) -> None:
         names=baseline.names,
         detectors=tuple(d.name for d in baseline.detectors),
         thresholds=baseline.thresholds,
-        alarm=baseline.alarm,
-        allowance=baseline.allowance,
-        span=baseline.span,
+        settings=baseline.settings,
+        folds=tuple(len(folds) for folds in baseline.held_out),
     )
     header = header.model_copy(update={"digest": digest(header, arrays)})
     with aside(path) as file:
@@ -148,7 +153,17 @@ def _baseline(header: Header, arrays: Arrays) -> Baseline:
             Calibration.from_arrays(part(f"calibration{i}"), len(group))
             for i, group in enumerate(calibration_groups(detectors))
         ),
-        header.alarm,
-        header.allowance,
-        header.span,
+        _between(part("levels"), features),
+        header.settings,
+        tuple(
+            tuple(DETECTORS[name].from_state(part(f"{name}{fold}"), features) for fold in range(folds))
+            for name, folds in zip(header.detectors, header.folds, strict=bool(header.folds))
+        ),
     )
+
+
+def _between(arrays: Arrays, features: int) -> Array:
+    between = stored_array(arrays, "between", np.float64, (features,))
+    if not ((between > 0) & np.isfinite(between)).all():
+        raise ValueError("levels of references do not lie apart")
+    return between

@@ -13,11 +13,18 @@ from infrascope_core.anomalies.attribution import reasons
 from infrascope_core.anomalies.baseline import ANY
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
+from infrascope_core.anomalies.offsets import level_offsets
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, reference_runs
 from infrascope_core.anomalies.run_features import features_of_run
 from infrascope_core.anomalies.sampling import sampled_features
 from infrascope_core.anomalies.scoring import score
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import (
+    ANOMALY_REASONS,
+    ANOMALY_SCORES,
+    BASELINES,
+    LEVEL_OFFSETS,
+    WINDOW_FEATURES,
+)
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
@@ -94,13 +101,14 @@ def _model_files(folder: DataFolder, unit: str) -> Sequence[Path]:
     return [folder.root / file for file in folder.lake.read_cached(BASELINES)["file"]]
 
 
-def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     baseline = baseline_of(folder, key)
     if baseline is None:
-        return ANOMALY_SCORES.empty(), ANOMALY_REASONS.empty()
+        return ANOMALY_SCORES.empty(), ANOMALY_REASONS.empty(), LEVEL_OFFSETS.empty()
+    settings, baseline = folder.settings.detectors, baseline.without(key)
     residuals = baseline.judge(folder.lake.read(WINDOW_FEATURES, key))
     scores = score(baseline, residuals)
-    return scores, reasons(baseline, residuals, scores, folder.settings.detectors)
+    return scores, reasons(baseline, residuals, scores, settings), level_offsets(baseline, residuals, settings)
 
 
 def _fitted_here(folder: DataFolder, key: str) -> str:
@@ -136,12 +144,12 @@ PRODUCTS = (
     ),
     Product(
         _STAGE,
-        (ANOMALY_SCORES, ANOMALY_REASONS),
+        (ANOMALY_SCORES, ANOMALY_REASONS, LEVEL_OFFSETS),
         Scope.PER_RUN,
         _judge,
         inputs=(WINDOW_FEATURES, Part(BASELINES, baseline_version)),
         depends_on=_fitted_here,
-        code_version="3",
+        code_version="4",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
         decisions=(20, 21),

@@ -13,11 +13,16 @@ import numpy as np
 import polars as pl
 from scipy.ndimage import uniform_filter1d
 
+from infrascope_core.anomalies.levels import Levels
+from infrascope_core.anomalies.settings import DetectorSettings
+from infrascope_core.contract import HOST_KEY
 from infrascope_core.numeric import Array, Ints
 
-Kind = Literal["instant", "smoothed"]
-"""Residuals of single windows, or their moving averages."""
+Kind = Literal["instant", "brief", "smoothed"]
+"""Residuals of single windows, or their moving averages over a few of them, or over many."""
 
+_LEAST_LASTING = 3
+"""Windows that a lasting deviation is averaged over, however far they are apart."""
 _LARGEST = 10.0
 """Residuals are held within this bound, in scales, before they are averaged."""
 
@@ -34,24 +39,63 @@ class Residuals:
         In the features' own units.
     instant : ndarray, windows x names
         Value less expected value, in scales; NaN where a feature is missing.
-    smoothed : ndarray, windows x names
+    brief, smoothed : ndarray, windows x names
         Their moving averages, see `moving_average`.
+    levels : Levels
+        How far each run and host departs from its references as a whole; that is part of what is expected.
     """
 
     windows: pl.DataFrame
     values: Array
     expected: Array
     instant: Array
+    brief: Array
     smoothed: Array
+    levels: Levels
+
+    @classmethod
+    def of(
+        cls,
+        windows: pl.DataFrame,
+        values: Array,
+        expected: Array,
+        instant: Array,
+        *,
+        levels: Levels,
+        settings: DetectorSettings,
+    ) -> Residuals:
+        """Residuals with their moving averages."""
+        brief, smoothed = (moving_average(instant, windows, span) for span in spans(windows, settings))
+        return cls(windows, values, expected, instant, brief, smoothed, levels)
 
     def of_kind(self, kind: Kind) -> Array:
         """The residuals that a detector of this kind is given."""
-        return self.instant if kind == "instant" else self.smoothed
+        return {"instant": self.instant, "brief": self.brief, "smoothed": self.smoothed}[kind]
 
     def rows(self, chosen: Ints) -> Residuals:
         """Some of the windows."""
-        parts = (part[chosen] for part in (self.values, self.expected, self.instant, self.smoothed))
-        return Residuals(self.windows[chosen], *parts)
+        values, expected, instant, brief, smoothed = (
+            part[chosen] for part in (self.values, self.expected, self.instant, self.brief, self.smoothed)
+        )
+        return Residuals(self.windows[chosen], values, expected, instant, brief, smoothed, self.levels)
+
+
+def spans(windows: pl.DataFrame, settings: DetectorSettings) -> tuple[int, int]:
+    """Over how many windows brief and lasting deviations are averaged, by how far they are apart."""
+    apart = seconds_apart(windows)
+    if apart is None:
+        return settings.brief_windows, settings.lasting_windows
+    brief = min(settings.brief_windows, max(1, int(settings.brief_s / apart)))
+    return brief, min(settings.lasting_windows, max(_LEAST_LASTING, int(settings.lasting_s / apart)))
+
+
+def seconds_apart(windows: pl.DataFrame) -> float | None:
+    """Seconds from one window to the next, the median; None where no run has two."""
+    steps = windows.select(
+        pl.col("start_ts").diff().over(HOST_KEY).dt.total_microseconds() / 1e6 / pl.col("window").diff().over(HOST_KEY)
+    )["start_ts"].drop_nulls()
+    apart = steps.filter(steps > 0).median()
+    return apart if isinstance(apart, float) else None
 
 
 def moving_average(residuals: Array, windows: pl.DataFrame, span: int) -> Array:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from infrascope_core.anomalies.alarms import anomalous
+from infrascope_core.anomalies.alarms import anomalous, held
 from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.calibration import together
-from infrascope_core.anomalies.residuals import Residuals
+from infrascope_core.anomalies.levels import by_host
+from infrascope_core.anomalies.residuals import Residuals, spans
 from infrascope_core.anomalies.tables import ANOMALY_SCORES
 from infrascope_core.numeric import Array, Mask
 
@@ -40,14 +41,13 @@ def score(baseline: Baseline, residuals: Residuals) -> pl.DataFrame:
     order = [d.name for d in baseline.detectors]
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
-    flags[:, [baseline.silent(d) for d in baseline.detectors]] = False
-    surprisal = baseline.surprisal(scores)
+    surprisal = baseline.surprisal(scores, windows)
     return (
         windows.with_columns(
             *(pl.Series(name, scores[:, i], nan_to_null=True) for i, name in enumerate(order)),
             pl.Series("severity", (scores / np.maximum(limits, _LEAST_LIMIT)).max(axis=1), nan_to_null=True),
             pl.Series("surprisal", together(surprisal), nan_to_null=True),
-            pl.Series("anomalous", _anomalous(baseline, windows, surprisal)),
+            pl.Series("anomalous", _anomalous(baseline, residuals, surprisal)),
             pl.Series("agreement", flags.sum(axis=1)),
             pl.Series(
                 "flagged_by",
@@ -61,17 +61,20 @@ def score(baseline: Baseline, residuals: Residuals) -> pl.DataFrame:
     )
 
 
-def _anomalous(baseline: Baseline, windows: pl.DataFrame, surprisal: Array) -> Mask:
+def _anomalous(baseline: Baseline, residuals: Residuals, surprisal: Array) -> Mask:
     """Alarms of every host's windows, which are in order; each group of detectors raises its own."""
     raised = np.zeros(len(surprisal), dtype=bool)
-    smoothed = [any(baseline.detectors[column].sees == "smoothed" for column in group) for group in baseline.groups]
-    of_hosts = windows.with_row_index("row").group_by("run_key", "host", maintain_order=True).agg("row")["row"]
-    for of_host in of_hosts:
-        rows = of_host.to_numpy()
-        for group, column in enumerate(surprisal[rows].T):
-            overlap = baseline.references.overlap
-            if smoothed[group]:
-                # averages share half of what they are made of with the others of their span, on average
-                overlap = (overlap + baseline.span) // 2
-            raised[rows] |= anomalous(column, baseline.alarm, baseline.allowance, overlap)
+    settings, metrics = baseline.settings, baseline.single_metrics
+    brief, lasting = spans(residuals.windows, settings)
+    span_of = {"instant": 0, "brief": brief, "smoothed": lasting}
+    alarm, shared = -float(np.log10(settings.alarm_probability)), baseline.references.overlap
+    for _, rows in by_host(residuals.windows):
+        for group, column in zip(baseline.groups, surprisal[rows].T, strict=True):
+            span = float(np.mean([span_of[baseline.detectors[detector].sees] for detector in group]))
+            # averages share half of what they are made of with the others of their span, on average
+            overlap = int((shared + span) / 2) if span else shared
+            raised[rows] |= anomalous(column, alarm, settings.allowance, overlap)
+        if raised[rows].any():
+            now, lately = (metrics.ratios(kind[rows]) for kind in (residuals.instant, residuals.brief))
+            raised[rows] = held(raised[rows], now, lately, lasting)
     return raised

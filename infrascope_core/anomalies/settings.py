@@ -45,7 +45,7 @@ class DetectorSettings(Section):
     """... or this share of its own place (in windows from the start), because delays add up in the course of a run."""
     flag_quantile: float = Field(0.99, gt=0, lt=1)
     """Quantile of the baseline's own scores above which a detector flags (Reveal, section 4.3)."""
-    alarm_probability: float = Field(1e-4, gt=0, lt=1)
+    alarm_probability: float = Field(2e-4, gt=0, lt=1)
     """Probability in a normal run below which a stretch of windows is anomalous (`alarms`)."""
     allowance: float = Field(1.0, ge=0)
     """Surprisal (decades of probability) that a window may have without adding to its stretch: 1 is what one normal
@@ -56,8 +56,21 @@ class DetectorSettings(Section):
     """Trees of the Isolation Forest (the default of scikit-learn)."""
     random_state: int = 0
     """Seed of the forest and of the choice of windows."""
+    quiet_share: float = Field(0.1, gt=0, le=0.5)
+    """Share of a run's windows, the quietest ones, that its own level is taken from (`levels`) ..."""
+    longest_incident_s: float = Field(86_400.0, gt=0)
+    """... or half of them, where a run lasts more than twice this: the seconds that an incident may last, a day."""
+    differs_at: float = Field(10.0, gt=0)
+    """A run differs from its references as a whole if a metric's level is this many times as far from theirs as
+    theirs are from each other; healthy simulated runs stay below 5."""
+    brief_windows: int = Field(3, ge=1)
+    """Windows over which deviations are averaged for the detector `bursts`: 3 s with a stride of 1 s ..."""
+    brief_s: float = Field(30.0, gt=0)
+    """... but no more seconds than this, where windows are far apart."""
     lasting_windows: int = Field(10, ge=1)
-    """Windows over which deviations are averaged (smoothed deviation): 10 s with a stride of 1 s."""
+    """Windows over which deviations are averaged for the detector `peaks`: 10 s with a stride of 1 s ..."""
+    lasting_s: float = Field(100.0, gt=0)
+    """... but no more seconds than this and no fewer than 3 windows."""
     peak_metrics: int = Field(8, ge=1)
     """How many metrics, the most deviating ones, make the score of the detector `peaks`."""
     reasons_per_window: int = Field(10, ge=1)

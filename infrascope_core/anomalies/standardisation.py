@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from infrascope_core.numeric import Array, Arrays, Mask, centred, quantiles, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, centred, quantiles, stored_array
 
 LARGEST_Z = 100.0
 """Standardised features are held within this bound.
@@ -47,24 +47,42 @@ class Moments:
         The scale of a constant feature is 1 and means nothing.
     constant : ndarray of bool, features
         Features that had one value, to rounding.
+    least : ndarray, features
+        The smallest change that matters (`materiality`); 0 where it is not known. No scale is below it.
+    lively : ndarray, features
+        For features of a shape, the standard deviation from which on the signal counts as moving; else 0.
+    spread : ndarray, features
+        Column of the standard deviation of the feature's own metric; -1 where there is none.
     """
 
     location: Array
     scale: Array
     constant: Mask
+    least: Array
+    lively: Array
+    spread: Ints
 
     def standardise(self, matrix: Array) -> Array:
         """Express windows x features in scales from the location, within LARGEST_Z; NaN stays.
 
-        A constant feature is 0 where it still has its value and NOVELTY, with the sign of the change, elsewhere.
+        A constant feature is 0 where it still has its value. Elsewhere it counts the least changes that it moved by, up
+        to NOVELTY; if those are not known, NOVELTY with the sign of the change. The shape of a signal that hardly
+        moves counts as much less as it moves less than what matters.
         """
         z = matrix - self.location
         steady = self.constant
         if steady.any():
-            change = z[:, steady]
+            change, least = z[:, steady], self.least[steady]
             moved = np.abs(change) > _NEAR_CONSTANT * np.abs(self.location[steady])
-            z[:, steady] = np.where(np.isnan(change), np.nan, np.where(moved, np.sign(change) * NOVELTY, 0.0))
+            size = np.minimum(
+                np.divide(np.abs(change), least, out=np.full_like(change, NOVELTY), where=least > 0), NOVELTY
+            )
+            z[:, steady] = np.where(np.isnan(change), np.nan, np.where(moved, np.sign(change) * size, 0.0))
         z /= self.scale
+        still = np.flatnonzero((self.lively > 0) & (self.spread >= 0) & ~steady)
+        if len(still):
+            moving = np.nan_to_num(matrix[:, self.spread[still]]) / self.lively[still]
+            z[:, still] *= np.minimum(moving, 1.0)
         return np.clip(z, -LARGEST_Z, LARGEST_Z, out=z)
 
     def value(self, z: Array) -> Array:
@@ -73,7 +91,16 @@ class Moments:
 
     def select(self, keep: Mask) -> Moments:
         """The moments of some features."""
-        return Moments(self.location[keep], self.scale[keep], self.constant[keep])
+        place = np.where(keep, np.cumsum(keep) - 1, -1)
+        spread = np.where(self.spread >= 0, place[self.spread], -1)[keep]
+        return Moments(
+            self.location[keep], self.scale[keep], self.constant[keep], self.least[keep], self.lively[keep], spread
+        )
+
+    def material(self, least: Array, lively: Array, spread: Ints) -> Moments:
+        """The same moments with scales of at least what matters; see the attributes."""
+        scale = np.where(self.constant, 1.0, np.maximum(self.scale, least))
+        return Moments(self.location, scale, self.constant, least, lively, spread)
 
     def arrays(self) -> Arrays:
         """All arrays by name, for storing."""
@@ -91,7 +118,15 @@ class Moments:
         location, scale = (stored_array(arrays, name, np.float64, (features,)) for name in ("location", "scale"))
         if not np.isfinite(location).all() or not ((scale > 0) & np.isfinite(scale)).all():
             raise ValueError("a location is not finite, or a scale not positive")
-        return cls(location, scale, stored_array(arrays, "constant", np.bool_, (features,)))
+        least, lively = (stored_array(arrays, name, np.float64, (features,)) for name in ("least", "lively"))
+        spread = stored_array(arrays, "spread", np.int64, (features,))
+        if not ((least >= 0) & (lively >= 0) & np.isfinite(least + lively)).all() or not _within(spread, features):
+            raise ValueError("a least change is negative, or a standard deviation is not among the features")
+        return cls(location, scale, stored_array(arrays, "constant", np.bool_, (features,)), least, lively, spread)
+
+
+def _within(columns: Ints, features: int) -> bool:
+    return bool(((columns >= -1) & (columns < features)).all())
 
 
 def fit_moments(x: Array, kind: Literal["robust", "plain"]) -> tuple[Moments, Mask]:
@@ -113,7 +148,9 @@ def fit_moments(x: Array, kind: Literal["robust", "plain"]) -> tuple[Moments, Ma
     """
     pieces = [_fit(x[:, i : i + _COLUMNS], kind) for i in range(0, x.shape[1], _COLUMNS)]
     location, scale, constant, known = (np.concatenate(part) for part in zip(*pieces, strict=True))
-    return Moments(location, scale, constant.astype(bool)), known.astype(bool)
+    nothing = np.zeros(len(location))
+    moments = Moments(location, scale, constant.astype(bool), nothing, nothing, np.full(len(location), -1))
+    return moments, known.astype(bool)
 
 
 def _fit(x: Array, kind: str) -> tuple[Array, ...]:

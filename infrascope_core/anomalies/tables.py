@@ -6,6 +6,7 @@ from infrascope_core.anomalies.detectors import DETECTORS
 from infrascope_core.contract import (
     FLAG,
     HOST,
+    HOST_KEY,
     INT,
     METRIC,
     PLATFORM,
@@ -119,5 +120,23 @@ ANOMALY_REASONS = Table(
             "subsystem_share", REAL, "share of the window's evidence that lies on the subsystem, over all its features"
         ),
         Column("claim", TEXT, "what changed, in which direction, by how much"),
+    ),
+)
+LEVEL_OFFSETS = Table(
+    "level_offsets",
+    "In what a run differs from its references as a whole: metrics whose own level, in quiet windows, is another.",
+    (*HOST_KEY, "rank"),
+    (
+        RUN_KEY,
+        HOST,
+        Column("rank", INT, "1 departs most"),
+        SUBSYSTEM,
+        METRIC,
+        Column("feature", TEXT, "feature of its level that departs most"),
+        Column("value", REAL, "the feature's median over the run's quiet windows", of=_OF_FEATURES),
+        Column("expected", REAL, "the same of the most similar windows of the references"),
+        Column("offset", REAL, "the difference, in the baseline's scales"),
+        Column("times", REAL, "the difference over what levels of references differ by among themselves"),
+        Column("differs", FLAG, "it is beyond `detectors.differs_at`: the run differs as a whole"),
     ),
 )

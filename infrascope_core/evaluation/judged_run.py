@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.detectors import DETECTORS
 from infrascope_core.anomalies.run_features import window_length
-from infrascope_core.anomalies.tables import ANOMALY_SCORES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import ANOMALY_SCORES, LEVEL_OFFSETS, WINDOW_FEATURES
 from infrascope_core.evaluation import metrics
 from infrascope_core.evaluation.truth import Span, WindowTruth, window_truth
 from infrascope_core.numeric import Array
@@ -31,6 +32,8 @@ OURS: dict[str, str] = {COMBINATION: "surprisal", **{name: name for name in DETE
 ANY_FAULT = "any fault"
 """Stands for all faults of a run together."""
 HITS = (1, 3, 5)
+_MOST_TIMES = 3.0
+"""An episode finds a fault if it is at most this many times as long."""
 
 RUN_COLUMNS: dict[str, pl.DataType] = {
     "data_set": pl.String(),
@@ -61,6 +64,7 @@ EVENTS = pl.Schema(
         "start": pl.Datetime("us"),
         "end": pl.Datetime("us"),
         "detected": pl.Boolean(),
+        "overlap": pl.Float64(),
         "delay_s": pl.Float64(),
         "blamed": pl.String(),
         "blamed_rightly": pl.Boolean(),
@@ -76,6 +80,7 @@ RUNS = pl.Schema(
     {
         **RUN_COLUMNS,
         "healthy": pl.Boolean(),
+        "differs": pl.Boolean(),
         "faults": pl.Int64(),
         "hours": pl.Float64(),
         "healthy_hours": pl.Float64(),
@@ -109,6 +114,8 @@ class JudgedRun:
         `fault_end` is where the last faulty sample ends.
     episodes : polars.DataFrame or None
         Table `anomaly_episodes`; None where it was not made: what is not known is not counted.
+    offsets : polars.DataFrame
+        Those rows of the table `level_offsets` by which the run differs as a whole.
     candidates : frozenset of str
         Metrics that could be blamed: those with features.
     stands_for : mapping
@@ -123,6 +130,7 @@ class JudgedRun:
     fault_start: Array
     fault_end: Array
     episodes: pl.DataFrame | None
+    offsets: pl.DataFrame
     candidates: frozenset[str]
     stands_for: Mapping[str, str]
 
@@ -147,6 +155,7 @@ class JudgedRun:
             fault_start=start,
             fault_end=end,
             episodes=lake.read(ANOMALY_EPISODES, key) if lake.has(ANOMALY_EPISODES, key) else None,
+            offsets=lake.read(LEVEL_OFFSETS, key).filter("differs").sort("times", descending=True),
             candidates=frozenset(lake.read(WINDOW_FEATURES, key, ["metric"])["metric"].unique()),
             stands_for=_represented(folder, key),
         )
@@ -193,6 +202,7 @@ class JudgedRun:
         raised = self.span.since(flagged["start_ts"])
         delay = metrics.first_delay(self.fault_start, self.fault_end, raised, raised + self.length)
         found = [{}] * self.faults.height if self.episodes is None else self._blame(self.episodes)
+        overlap = self._overlaps()
         culprits = [len(self._counted(names) & self.candidates) for names in self.faults["metrics"].to_list()]
         return [
             {
@@ -201,27 +211,51 @@ class JudgedRun:
                 "delay_s": _known(float(delay[i])),
                 "candidates": len(self.candidates),
                 "culprits": culprits[i],
+                "overlap": _known(float(overlap[i])),
                 **found[i],
             }
             for i, fault in enumerate(self.faults.iter_rows(named=True))
         ]
 
+    def _overlaps(self) -> Array:
+        """Length that each fault shares with the episode which fits it best, over the length of both together (IoU)."""
+        if self.episodes is None:
+            return np.full(self.faults.height, np.nan)
+        start, end = self._times(self.episodes)
+        shared = metrics.overlap(self.fault_start, self.fault_end, start, end)
+        both = np.maximum(self.fault_end[:, None], end) - np.minimum(self.fault_start[:, None], start)
+        return np.asarray(np.divide(shared, both, out=np.zeros_like(shared), where=shared > 0).max(axis=1, initial=0.0))
+
     def _blame(self, episodes: pl.DataFrame) -> list[dict[str, object]]:
-        """What the worst of the episodes that meet each fault blames."""
-        met = metrics.meets(self.fault_start, self.fault_end, *self._times(episodes))
+        """What the worst of the episodes that find each fault blames.
+
+        An episode finds a fault if it begins within it, or one window before, and is at most three times as long: an
+        alarm from the run's start to its end finds nothing. A fault that lasts as long as the run has no beginning in
+        it; it is found if the run is said to differ as a whole.
+        """
+        start, end = self._times(episodes)
+        met = metrics.meets(self.fault_start - self.length, self.fault_end, start, start)
+        met &= (end - start)[None, :] <= _MOST_TIMES * (self.fault_end - self.fault_start)[:, None]
+        whole = (self.fault_start <= self.length) & (self.fault_end >= self.span.seconds - self.length)
         order = ["surprisal", "severity", "start_ts", "host"]
         rows: list[dict[str, object]] = []
-        for fault, which in zip(self.faults.iter_rows(named=True), met, strict=True):
+        for fault, which, lasts in zip(self.faults.iter_rows(named=True), met, whole, strict=True):
+            if lasts and self.offsets.height:
+                rows.append(self._named(fault, self.offsets["subsystem"][0], self.offsets["metric"].to_list()))
+                continue
             if not which.any():
                 rows.append({"detected": False})
                 continue
             worst = episodes.filter(pl.Series(which)).sort(
                 order, descending=[True, True, False, False], nulls_last=True
             )
-            blamed, ranked = worst["subsystem"][0], worst["metrics"].to_list()[0] or []
-            rightly = {"blamed_rightly": blamed == fault["subsystem"]} if fault["subsystem"] else {}
-            rows.append({"detected": True, "blamed": blamed, **rightly, **self._hits(ranked, fault["metrics"] or [])})
+            rows.append(self._named(fault, worst["subsystem"][0], worst["metrics"].to_list()[0] or []))
         return rows
+
+    def _named(self, fault: Mapping[str, Any], blamed: str | None, ranked: Sequence[str]) -> dict[str, object]:
+        """What was blamed for a fault that was found, held against its label."""
+        rightly = {"blamed_rightly": blamed == fault["subsystem"]} if fault["subsystem"] else {}
+        return {"detected": True, "blamed": blamed, **rightly, **self._hits(ranked, fault["metrics"] or [])}
 
     def _hits(self, ranked: Sequence[str], culprits: Sequence[str]) -> dict[str, object]:
         if not culprits:
@@ -251,6 +285,7 @@ class JudgedRun:
         known = self.windows.drop_nulls("anomalous")
         healthy = self.truth.healthy[known["moment"].to_numpy()]
         row: dict[str, object] = {
+            "differs": self.offsets.height > 0,
             "faults": self.faults.height,
             "hours": self.span.seconds / 3600,
             "healthy_hours": (self.span.seconds - faulty_time) / 3600,

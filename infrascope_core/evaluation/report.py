@@ -18,6 +18,7 @@ SEPARATION_FIGURES = ("roc_auc", "average_precision", "vus_pr")
 """Per method; a mean over runs."""
 EVENT_FIGURES = (
     "event_recall",
+    "overlap",
     "delay_s",
     "subsystem_right",
     *(f"{what}_{k}" for k in HITS for what in ("hit", "chance")),
@@ -90,6 +91,7 @@ def _units(judgement: Judgement) -> list[pl.DataFrame]:
     alarms = [
         _unit(runs, "false_episodes_per_hour", pl.col("false_episodes"), pl.col("healthy_hours")),
         _unit(runs, "false_window_share", pl.col("false_windows"), pl.col("healthy_windows")),
+        _unit(runs.filter("healthy"), "healthy_differ", pl.col("differs").cast(pl.Float64), pl.lit(1.0)),
     ]
     return [*areas, *known, *alarms]
 

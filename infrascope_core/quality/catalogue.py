@@ -15,7 +15,7 @@ import polars as pl
 
 from infrascope_core.numeric import Array
 from infrascope_core.quality import classes as metric_classes
-from infrascope_core.quality import reanalysis, selection, status
+from infrascope_core.quality import kinds, reanalysis, selection, status
 from infrascope_core.quality.reanalysis import Plan
 from infrascope_core.quality.selection import Correlations
 from infrascope_core.quality.settings import SelectionSettings
@@ -26,7 +26,7 @@ from infrascope_core.run_files.telemetry import metric_names, split_hosts
 from infrascope_core.settings import Settings
 from infrascope_core.store.lake import fingerprint
 
-CODE_VERSION = fingerprint("1", reanalysis.CODE_VERSION, selection.CODE_VERSION)
+CODE_VERSION = fingerprint("2", reanalysis.CODE_VERSION, selection.CODE_VERSION, kinds.CODE_VERSION)
 """Raise the number when a catalogue of the same runs would differ."""
 ReadTelemetry = Callable[[str], pl.DataFrame]
 """Telemetry of a run, by its key."""

@@ -24,6 +24,9 @@ class ReanalysisSettings(Section):
     """Share of the pairs of successive runs of a host that may begin below where the earlier one ended (reboots)."""
     steady: float = Field(0.9, gt=0, le=1)
     """Where there are fewer pairs: share of the steps that must rise. A ramp pauses, steady work does not."""
+    most_falls: float = Field(0.1, ge=0, lt=1)
+    """A metric whose name says that it is a counter is one unless it falls in more than this share of its moves: under
+    such a name, some collectors report rates."""
 
 
 class ClassSettings(Section):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from infrascope_core.quality.kinds import known_kinds
 from infrascope_core.quality.metrics import SAMPLING
 from infrascope_core.quality.settings import ReanalysisSettings
 from infrascope_core.quality.tables import METRIC_CATALOG
@@ -58,6 +59,8 @@ def metric_status(
         constancy=recipe.constancy,
         near_constant=recipe.near_constant,
         levels=sorted(levels),
+        known_counters=known_kinds().counters,
+        known_levels=known_kinds().levels,
         **(settings or ReanalysisSettings()).model_dump(),
     )
     treatment = pl.when("cumulative").then(pl.lit("rate")).otherwise(pl.lit("as_is"))

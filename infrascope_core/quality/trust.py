@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from infrascope_core.quality.classes import STATIC
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.columns import catalogue_name
@@ -73,7 +74,13 @@ def feature_plan(catalog: pl.DataFrame, platform: str, names: str, select: bool)
     )
     classed = pl.col("metric_class").is_not_null()
     watched = trusted & classed & (pl.col("represented_by").is_null() | pl.lit(not select))
-    classes = dict(rows.filter(watched).select("metric", "metric_class").iter_rows())
+    # what was always 0 is watched too: errors that never happened, an interface that nobody used
+    silent = (pl.col("status") == "always_zero") & (pl.col("treatment") != "derived")
+    classes = dict(
+        rows.filter(watched | silent)
+        .select("metric", pl.when(silent).then(pl.lit(STATIC)).otherwise("metric_class"))
+        .iter_rows()
+    )
     return FeaturePlan(
         names=names,
         rates=frozenset(rows.filter(treatment="rate")["metric"]),

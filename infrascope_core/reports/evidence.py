@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS, WINDOW_FEATURES
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.reports.tables import ANOMALY_EPISODES
@@ -27,6 +27,8 @@ class Evidence:
         Its row of `run_files`.
     features : polars.DataFrame
         `window_features`; host, window, metric and the column `PRESENCE` are enough.
+    offsets : polars.DataFrame
+        Table `level_offsets`.
     deviations : polars.DataFrame
         Its rows of `host_deviations`, if hosts were compared.
     """
@@ -37,6 +39,7 @@ class Evidence:
     scores: pl.DataFrame = field(default_factory=ANOMALY_SCORES.empty)
     reasons: pl.DataFrame = field(default_factory=ANOMALY_REASONS.empty)
     episodes: pl.DataFrame = field(default_factory=ANOMALY_EPISODES.empty)
+    offsets: pl.DataFrame = field(default_factory=LEVEL_OFFSETS.empty)
     deviations: pl.DataFrame = field(default_factory=HOST_DEVIATIONS.empty)
 
     @property

@@ -11,10 +11,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a field of the JSON changes its meaning or goes."""
 
-Verdict = Literal["anomalous", "normal", "not_judged"]
+Verdict = Literal["anomalous", "differs", "normal", "not_judged"]
+"""An alarm within the run; none, but it differs from its references as a whole; neither; nothing could be judged."""
 
 
 class _Part(BaseModel):
@@ -97,6 +98,19 @@ class Deviation(_Part):
     claim: str
 
 
+class Offset(_Part):
+    """A metric whose level is another than the references' throughout the run: a row of `level_offsets`."""
+
+    host: str
+    subsystem: str | None
+    metric: str
+    feature: str
+    value: float | None
+    expected: float | None
+    times: float = Field(description="its distance from the references, over theirs from each other")
+    claim: str
+
+
 class Unwatched(_Part):
     """A subsystem with no usable metric."""
 
@@ -126,6 +140,10 @@ class RunReport(_Part):
     episodes: list[EpisodeReport] = Field(description="the strongest first")
     table: list[WindowRow] = Field(description="anomalous windows in time; at most `table_rows`")
     table_left_out: int
+    offsets: list[Offset] = Field(
+        description="in what the run differs as a whole, the farthest first; at most `offsets`"
+    )
+    offsets_left_out: int
     deviations: list[Deviation]
     not_watched: list[Unwatched]
 

@@ -34,7 +34,7 @@ def next_step(metrics: Sequence[str], subsystems: Sequence[str], retransmissions
 
 
 def step_without_episode(case: str) -> str:
-    """What to do about a run without an episode: `normal`, `limited`, `deviation` or `not_judged`."""
+    """What to do about a run without an episode: `normal`, `limited`, `differs`, `deviation` or `not_judged`."""
     return str(_advice()[case])
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from infrascope_core.anomalies.baseline import ANY, Identity
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, windows_of_past
 from infrascope_core.anomalies.run_features import window_length, window_stride
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, LEVEL_OFFSETS, WINDOW_FEATURES
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.patterns.scopes import rules_of
@@ -53,6 +53,7 @@ def _anomaly_report(folder: DataFolder, key: str) -> pl.DataFrame:
             scores,
             lake.read(ANOMALY_REASONS, key),
             lake.read(ANOMALY_EPISODES, key),
+            lake.read(LEVEL_OFFSETS, key),
             _own_deviations(folder, key),
         ),
         _compared_with(folder, key, scores),
@@ -148,6 +149,7 @@ PRODUCTS = (
             ANOMALY_SCORES,
             ANOMALY_REASONS,
             ANOMALY_EPISODES,
+            LEVEL_OFFSETS,
             Part(BASELINES, baseline_version),
         ),
         quotes=(HOST_DEVIATIONS,),

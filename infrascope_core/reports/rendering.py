@@ -20,7 +20,7 @@ from infrascope_core.reports.model import RunReport
 from infrascope_core.reports.tables import ANOMALY_REPORT
 from infrascope_core.reports.wording import moment, printable
 
-_VERDICTS = {"anomalous": "Anomalous", "normal": "Normal", "not_judged": "Not judged"}
+_VERDICTS = {"anomalous": "Anomalous", "differs": "Differs as a whole", "normal": "Normal", "not_judged": "Not judged"}
 
 
 def as_row(report: RunReport, markdown: str, json_file: str) -> pl.DataFrame:
@@ -30,7 +30,8 @@ def as_row(report: RunReport, markdown: str, json_file: str) -> pl.DataFrame:
         "run_key": report.run_key,
         "verdict": report.verdict,
         "why": report.why,
-        "subsystem": worst[0].subsystem if worst else None,
+        "subsystem": worst[0].subsystem if worst else report.offsets[0].subsystem if report.offsets else None,
+        "differs": bool(report.offsets),
         "episodes": len(report.episodes),
         "windows": report.windows,
         "anomalous_windows": report.anomalous_windows,

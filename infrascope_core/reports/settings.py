@@ -39,6 +39,8 @@ class ReportSettings(Section):
 
     table_rows: int = Field(20, ge=1)
     """Most windows in the report's table, those of the largest surprisal; the others are counted."""
+    offsets: int = Field(8, ge=1)
+    """Most metrics that are named where a run differs as a whole; the others are counted."""
     reasons: int = Field(3, ge=1)
     """Most metric-feature pairs of a window in the table (Reveal, appendix C)."""
     few_windows: int = Field(10, ge=2)

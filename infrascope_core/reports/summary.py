@@ -158,6 +158,8 @@ _WHY = (
     .then(pl.lit("nearly constant counter, watched by its rate"))
     .when(pl.col("status") == "near_constant")
     .then(pl.lit("constant so far, watched for a change"))
+    .when((pl.col("status") == "always_zero") & pl.col("watched"))
+    .then(pl.lit("0 so far, watched for a change"))
     .when((pl.col("status") == "redundant") & pl.col("watched"))
     .then(pl.lit("redundant, but metric selection is off"))
     .otherwise(pl.col("status").str.replace_all("_", " "))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from infrascope_core.contract import EPISODE_KEY, HOST, INT, REAL, RUN_KEY, TEXT, TEXTS, TIME, Column, Table
+from infrascope_core.contract import EPISODE_KEY, FLAG, HOST, INT, REAL, RUN_KEY, TEXT, TEXTS, TIME, Column, Table
 
 ANOMALY_EPISODES = Table(
     "anomaly_episodes",
@@ -97,9 +97,15 @@ ANOMALY_REPORT = Table(
     ("run_key",),
     (
         RUN_KEY,
-        Column("verdict", TEXT, "anomalous, normal or not_judged"),
+        Column("verdict", TEXT, "anomalous, differs (as a whole, with no alarm within it), normal or not_judged"),
         Column("why", TEXT, "the verdict's reason in one sentence"),
-        Column("subsystem", TEXT, "first subsystem of the worst episode", of=("anomaly_episodes.subsystem",)),
+        Column(
+            "subsystem",
+            TEXT,
+            "first subsystem of the worst episode; without one, of what differs most as a whole",
+            of=("anomaly_episodes.subsystem", "level_offsets.subsystem"),
+        ),
+        Column("differs", FLAG, "the run differs from its references as a whole", of=("level_offsets.differs",)),
         Column("episodes", INT, "number of episodes", of=("anomaly_episodes.episode",)),
         Column("windows", INT, "windows of the run", of=("anomaly_scores.window",)),
         Column("anomalous_windows", INT, "windows with an alarm", of=("anomaly_scores.anomalous",)),

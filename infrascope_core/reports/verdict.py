@@ -14,12 +14,14 @@ import polars as pl
 from infrascope_core.anomalies.detectors import DETECTORS
 from infrascope_core.anomalies.tables import ANOMALY_REASONS
 from infrascope_core.contract import WINDOW_KEY
+from infrascope_core.quantities import quantity
 from infrascope_core.reports.evidence import ComparedWith, Evidence
 from infrascope_core.reports.limits import limits_of, not_watched
 from infrascope_core.reports.model import (
     Change,
     Deviation,
     EpisodeReport,
+    Offset,
     Reason,
     RunReport,
     Share,
@@ -28,7 +30,8 @@ from infrascope_core.reports.model import (
 )
 from infrascope_core.reports.next_steps import next_step, step_without_episode
 from infrascope_core.reports.settings import ReportSettings
-from infrascope_core.reports.wording import count, moment
+from infrascope_core.reports.wording import count, moment, named
+from infrascope_core.run_files.columns import family, unit
 
 _LABELS = {name: detector.label for name, detector in DETECTORS.items()}
 
@@ -64,10 +67,16 @@ def run_report(
     flagged = scores.filter(pl.col("agreement") > 0)
     limits = limits_of(evidence, compared, window_samples, settings)
     episodes = [_episode(row) for row in _worst_first(evidence.episodes).iter_rows(named=True)]
-    deviations = _deviations(evidence.deviations)
-    verdict: Verdict = "anomalous" if episodes else "normal" if judged.height else "not_judged"
+    deviations, offsets = _deviations(evidence.deviations), _offsets(evidence.offsets)
+    verdict: Verdict = (
+        "anomalous" if episodes else "differs" if offsets else "normal" if judged.height else "not_judged"
+    )
     if verdict == "anomalous":
         why, step = _why_anomalous(scores, judged.height, anomalous.height, episodes), episodes[0].next_step
+        why += f" Besides, {_why_differs(offsets, settings)}" if offsets else ""
+    elif verdict == "differs":
+        why = f"Nothing stands out within it, but {_why_differs(offsets, settings)}"
+        step = step_without_episode("differs")
     elif verdict == "normal":
         why = _why_normal(judged.height, flagged.height, deviations)
         step = step_without_episode("deviation" if deviations else "limited" if limits else "normal")
@@ -94,6 +103,8 @@ def run_report(
         episodes=episodes,
         table=_table(rows.head(settings.table_rows), evidence.reasons, settings),
         table_left_out=max(0, rows.height - settings.table_rows),
+        offsets=offsets[: settings.offsets],
+        offsets_left_out=max(0, len(offsets) - settings.offsets),
         deviations=deviations,
         not_watched=not_watched(evidence),
     )
@@ -115,6 +126,34 @@ def _why_normal(judged: int, flagged: int, deviations: Sequence[Deviation]) -> s
     if deviations:
         why += f", but the host departs from the others of its job in {count(len(deviations), 'metric')}"
     return why + "."
+
+
+def _why_differs(offsets: Sequence[Offset], settings: ReportSettings) -> str:
+    subsystems = list(dict.fromkeys(str(offset.subsystem) for offset in offsets))
+    return (
+        f"the run differs from its references as a whole, in {named(subsystems, settings.names)}: {offsets[0].claim}."
+    )
+
+
+def _offsets(offsets: pl.DataFrame) -> list[Offset]:
+    """What makes a run differ, one metric a family: all cores are one finding."""
+    found = (
+        offsets.filter(pl.col("differs"))
+        .with_columns(family=pl.col("metric").map_elements(family, return_dtype=pl.String))
+        .sort("times", "host", "metric", descending=[True, False, False])
+        .unique(["host", "family"], keep="first", maintain_order=True)
+    )
+    return [
+        Offset(
+            **{name: row[name] for name in ("host", "subsystem", "metric", "feature", "times")},
+            **{name: _finite(row[name]) for name in ("value", "expected")},
+            claim=(
+                f"{row['metric']} {quantity(row['value'], unit(row['metric']))} "
+                f"instead of {quantity(row['expected'], unit(row['metric']))}"
+            ),
+        )
+        for row in found.iter_rows(named=True)
+    ]
 
 
 def _worst_first(episodes: pl.DataFrame) -> pl.DataFrame:

@@ -23,7 +23,14 @@ SUBSYSTEMS = ("CPU", "GPU", "Memory", "Network", "Storage", "Other")
 
 _SPLIT = re.compile(r"(?P<body>.*?)(?P<unit>\[[^\[\]]*\])?", re.DOTALL)
 _HOST = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9-]*")
-_INSTANCE = re.compile(r"\d+|(?<=\.)-(?=\[|\.|$)")
+_INSTANCES = (
+    # cores, packages, GPUs: a number between dots, or `-` for all of them
+    re.compile(r"(?<=\.)(?:\d+|-)(?=\[|\.|$)"),
+    re.compile(r"(?<=^CPU:CPU)\d+(?=Utilization)"),
+    # interfaces, as systemd and the kernel name them; block devices
+    re.compile(r"(?<=\.)(?:lo|(?:eth|ib|en|wl|ww|bond|br|veth|docker|hsn|mlx|team|tun|tap)\w*)(?=\[|\.|$)"),
+    re.compile(r"(?<=\.)(?:[svh]d[a-z]+\d*|xvd[a-z]+\d*|nvme\d+n\d+(?:p\d+)?|(?:dm-|md|loop|sr|zram)\d+)(?=\[|\.|$)"),
+)
 _MIN_SHARE = 0.1
 """A host other than the file name's must own this share of the columns, else it is part of a metric."""
 
@@ -68,11 +75,14 @@ def subsystem(metric: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def family(metric: str) -> str:
-    """What a metric is an instance of: its name with every number, and the instance `-`, as `#`.
+    """What a metric is an instance of: its name with the core, GPU, interface or disk as `#`.
 
     `Turbostat:Busy%.11[%]` and `Turbostat:Busy%.-[%]` are of one family, as are `CPU:CPU3Utilization[%]` and its like.
+    Other numbers are part of the name: `C1%` is not `C2%`, and 38 anonymous metrics `d01` to `d38` are 38 families.
     """
-    return _INSTANCE.sub("#", metric)
+    for instance in _INSTANCES:
+        metric = instance.sub("#", metric)
+    return metric
 
 
 def is_gpu_metric(metric: str) -> bool:

@@ -105,7 +105,7 @@ def clock(location, monkeypatch):
 
 MODELS = {"metric_catalog", "thresholds", "baselines"}
 PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "window_features",
-            "anomaly_scores", "anomaly_reasons", "anomaly_episodes", "anomaly_report")  # fmt: skip
+            "anomaly_scores", "anomaly_reasons", "level_offsets", "anomaly_episodes", "anomaly_report")  # fmt: skip
 
 
 def test_new_files_arrive_at_anomaly_reasons(clock):

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from infrascope_core.anomalies.detectors.base import Detector
 from infrascope_core.anomalies.detectors.isolation_forest import IsolationForest
 from infrascope_core.anomalies.detectors.mahalanobis import Mahalanobis
-from infrascope_core.anomalies.detectors.sustained_deviation import SustainedDeviation
+from infrascope_core.anomalies.detectors.sustained_deviation import BriefDeviation, SustainedDeviation
 from infrascope_core.anomalies.detectors.zscore import ZScore
 from infrascope_core.anomalies.settings import DetectorSettings
 
 __all__ = [
     "DETECTORS",
+    "BriefDeviation",
     "Detector",
     "IsolationForest",
     "Mahalanobis",
@@ -32,6 +33,7 @@ DETECTORS: dict[str, type[Detector]] = {
         ZScore,
         Mahalanobis,
         IsolationForest,
+        BriefDeviation,
         SustainedDeviation,
     )
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from infrascope_core.anomalies.residuals import Kind
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Mask
+from infrascope_core.numeric import Array, Arrays, Ints, Mask
 
 _ROWS = 1024
 """Windows scored at once, so that memory does not grow with their number."""
@@ -44,8 +44,6 @@ class Detector(ABC):
     sees: ClassVar[Kind] = "instant"
     """Which residuals it is given."""
     group: ClassVar[Group] = "all features"
-    needs_ranges: ClassVar[bool] = False
-    """Whether it depends on how far metrics differ from run to run (`Baseline.has_ranges`)."""
     folds: ClassVar[int] = 3
     """Parts of a baseline's windows, each to be scored by one that was fitted on the others; more are dearer, and
     nearer to what all windows would give."""
@@ -55,10 +53,19 @@ class Detector(ABC):
     def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
         """A new one, not fitted yet, for features of these metrics; the features of a metric lie together."""
 
-    def fit(self, z: Array) -> Self:
-        """Learn from windows x features; deterministic, whatever the number of threads."""
+    def fit(self, z: Array, run: Ints | None = None) -> Self:
+        """Learn from windows x features; deterministic, whatever the number of threads.
+
+        Parameters
+        ----------
+        z : ndarray, windows x features
+            NaN is missing.
+        run : ndarray, windows, optional
+            Number of each window's run; all of one run by default.
+        """
         missing = np.isnan(z)
-        self._fit(np.where(missing, 0.0, z) if missing.any() else z)
+        known = np.where(missing, 0.0, z) if missing.any() else z
+        self._fit(known, np.zeros(len(z), dtype=np.int64) if run is None else run)
         return self
 
     def score(self, z: Array) -> Array:
@@ -101,7 +108,7 @@ class Detector(ABC):
         """
 
     @abstractmethod
-    def _fit(self, z: Array) -> None: ...
+    def _fit(self, z: Array, run: Ints) -> None: ...
 
     @abstractmethod
     def _score(self, z: Array, known: Mask) -> Array: ...

@@ -89,7 +89,7 @@ class IsolationForest(Detector):
             raise ValueError("the forest's nodes are not trees")
         return fitted
 
-    def _fit(self, z: Array) -> None:
+    def _fit(self, z: Array, run: Ints) -> None:
         from sklearn import ensemble  # noqa: PLC0415  # its import takes a second, and most runs fit nothing
 
         forest = ensemble.IsolationForest(n_estimators=self.trees, random_state=self.random_state)

@@ -9,7 +9,7 @@ import numpy as np
 
 from infrascope_core.anomalies.detectors.base import Detector, damped
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Mask, one_thread, principal_axes, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, one_thread, principal_axes, stored_array
 
 
 class Mahalanobis(Detector):
@@ -53,7 +53,7 @@ class Mahalanobis(Detector):
         fitted.projection = stored_array(state, "projection", np.float64, (features, None))
         return fitted
 
-    def _fit(self, z: Array) -> None:
+    def _fit(self, z: Array, run: Ints) -> None:
         z = damped(z)
         self.centre = z.mean(axis=0)
         z -= self.centre

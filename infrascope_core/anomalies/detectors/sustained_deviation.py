@@ -1,10 +1,10 @@
 """Sustained deviation: how far the most deviating metrics are out of their own range, for some time.
 
 Reveal's three detectors look at all features of one window at once; a fault that moves one metric in a hundred drowns
-in the others, and one that moves it little drowns in the noise of a window. This one looks at each metric by itself,
-and at deviations that persist: moving averages (Roberts, Technometrics 1959), whose mean size over the metric's
-features is held against the largest that the baseline has. The score is the geometric mean of the largest ratios: one
-metric far out of its range counts less than several that are somewhat out of theirs.
+in the others, and one that moves it little drowns in the noise of a window. These look at each metric by itself, and
+at deviations that persist: moving averages (Roberts, Technometrics 1959), each feature's held against the largest that
+the baseline has. A metric deviates as its three most deviating features do. The score is the geometric mean over the
+most deviating metrics: one metric far out of its range counts less than several that are somewhat out of theirs.
 """
 
 from __future__ import annotations
@@ -17,18 +17,23 @@ import numpy as np
 from infrascope_core.anomalies.detectors.base import Detector, Group
 from infrascope_core.anomalies.residuals import Kind
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Ints, Mask, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, quantiles, stored_array
 
 _LEAST_RATIO = 1e-3
-_LEAST_RANGE = 0.1
-"""A metric's own range is at least this, in scales: one that hardly ever moved is not out of range once it moves."""
+_LEAST_RANGE = 0.3
+"""A feature's own range is at least this, in scales: one that hardly ever moved is not out of range once it moves."""
+
+_MOST = 0.97
+"""Quantile that stands for the largest where a run was compared with itself: its start has nothing like it."""
+_FEATURES = 3
+"""How many features, the most deviating ones, say how far a metric deviates."""
 
 
 class SustainedDeviation(Detector):
     """Score is the geometric mean, over the most deviating metrics, of each one's deviation over its own range.
 
     They share the score in proportion to their ratios, and a metric's share is split over its features in proportion
-    to |z|.
+    to their ratios.
 
     Parameters
     ----------
@@ -40,10 +45,9 @@ class SustainedDeviation(Detector):
 
     name: ClassVar[str] = "peaks"
     label: ClassVar[str] = "PEAKS"
-    about: ClassVar[str] = "mean sustained deviation of the most deviating metrics, each over its own range"
+    about: ClassVar[str] = "sustained deviation of the most deviating metrics, each over its own range"
     sees: ClassVar[Kind] = "smoothed"
     group: ClassVar[Group] = "single metrics"
-    needs_ranges: ClassVar[bool] = True
     folds: ClassVar[int] = 10
 
     def __init__(self, metrics: Sequence[str] = (), top: int = 8) -> None:
@@ -58,7 +62,7 @@ class SustainedDeviation(Detector):
         return cls(metrics, settings.peak_metrics)
 
     def state(self) -> Arrays:
-        """First feature of each metric, each metric's own range, and how many are averaged."""
+        """First feature of each metric, each feature's own range, and how many metrics are averaged."""
         return {"starts": self.starts, "range": self.range, "top": np.array([self.top])}
 
     @classmethod
@@ -67,35 +71,48 @@ class SustainedDeviation(Detector):
         (top,) = stored_array(state, "top", np.int64, (1,)).tolist()
         fitted = cls(top=top)
         fitted.starts = stored_array(state, "starts", np.int64, (None,))
-        fitted.range = stored_array(state, "range", np.float64, fitted.starts.shape)
+        fitted.range = stored_array(state, "range", np.float64, (features,))
         rising = fitted.starts.size > 0 and fitted.starts[0] == 0 and (np.diff(fitted.starts) > 0).all()
         if not rising or fitted.starts[-1] >= features or not (fitted.range > 0).all() or top < 1:
             raise ValueError("the metrics and their ranges do not fit together")
         return fitted
 
-    def _fit(self, z: Array) -> None:
-        largest = self._by_metric(z, np.ones(z.shape, dtype=bool)).max(axis=0)
-        self.range = np.maximum(largest, _LEAST_RANGE)
-
-    def _score(self, z: Array, known: Mask) -> Array:
-        ratio = self.ratios(z, known)
-        top = min(self.top, ratio.shape[1])
-        largest = np.partition(ratio, -top, axis=1)[:, -top:]
-        return np.asarray(np.exp(np.log(np.maximum(largest, _LEAST_RATIO)).mean(axis=1)))
-
-    def ratios(self, z: Array, known: Mask) -> Array:
+    def ratios(self, z: Array) -> Array:
         """Deviation of each metric over its own range: windows x metrics; above 1 is out of range."""
-        return self._by_metric(z, known) / self.range
+        ratio = self._of_features(z)
+        sizes = np.diff([*self.starts, z.shape[1]])
+        by_metric = np.empty((len(z), len(self.starts)))
+        for size in np.unique(sizes):
+            metrics = np.flatnonzero(sizes == size)
+            columns = self.starts[metrics][:, None] + np.arange(size)
+            top = min(_FEATURES, int(size))
+            largest = np.partition(ratio[:, columns], size - top, axis=2)[:, :, size - top :]
+            by_metric[:, metrics] = largest.mean(axis=2)
+        return by_metric
 
     def of_features(self, by_metric: Array, z: Array) -> Array:
-        """Split values of windows x metrics over the metrics' features, in proportion to |z|."""
-        size = np.abs(z)
+        """Split values of windows x metrics over the metrics' features, in proportion to their ratios."""
+        size = self._of_features(z)
         total = np.add.reduceat(size, self.starts, axis=1)
         per_unit = np.divide(by_metric, total, out=np.zeros_like(total), where=total > 0)
         return np.asarray(size * np.repeat(per_unit, np.diff([*self.starts, z.shape[1]]), axis=1))
 
+    def _of_features(self, z: Array) -> Array:
+        return np.asarray(np.abs(np.nan_to_num(z)) / self.range)
+
+    def _fit(self, z: Array, run: Ints) -> None:
+        size = np.abs(z)
+        largest = size.max(axis=0) if run.min() < run.max() else quantiles(size, (_MOST,))[0]
+        self.range = np.maximum(largest, _LEAST_RANGE)
+
+    def _score(self, z: Array, known: Mask) -> Array:
+        ratio = self.ratios(z)
+        top = min(self.top, ratio.shape[1])
+        largest = np.partition(ratio, -top, axis=1)[:, -top:]
+        return np.asarray(np.exp(np.log(np.maximum(largest, _LEAST_RATIO)).mean(axis=1)))
+
     def _explain(self, z: Array, known: Mask) -> Array:
-        ratio = self.ratios(z, known)
+        ratio = self.ratios(z)
         top = min(self.top, ratio.shape[1])
         rank = np.argsort(-ratio, axis=1, kind="stable")[:, :top]
         counted = np.zeros_like(ratio)
@@ -105,10 +122,11 @@ class SustainedDeviation(Detector):
         scored = np.where(total[:, 0] > 0, self._score(z, known), 0.0)
         return self.of_features(share * scored[:, None], z)
 
-    def _by_metric(self, z: Array, known: Mask) -> Array:
-        """Mean |z| over the known features of each metric: windows x metrics; 0 where none is known."""
-        total = np.add.reduceat(np.abs(z), self.starts, axis=1)
-        if known.all():
-            return np.asarray(total / np.diff([*self.starts, z.shape[1]]))
-        count = np.add.reduceat(known.astype(np.float64), self.starts, axis=1)
-        return np.asarray(total / np.maximum(count, 1.0))
+
+class BriefDeviation(SustainedDeviation):
+    """The same over a few windows: what is over before an average has noticed it."""
+
+    name: ClassVar[str] = "bursts"
+    label: ClassVar[str] = "BURSTS"
+    about: ClassVar[str] = "brief deviation of the most deviating metrics, each over its own range"
+    sees: ClassVar[Kind] = "brief"

@@ -9,7 +9,7 @@ import numpy as np
 
 from infrascope_core.anomalies.detectors.base import Detector
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Mask
+from infrascope_core.numeric import Array, Arrays, Ints, Mask
 
 
 class ZScore(Detector):
@@ -33,7 +33,7 @@ class ZScore(Detector):
         """Make one; there is no state."""
         return cls()
 
-    def _fit(self, z: Array) -> None:
+    def _fit(self, z: Array, run: Ints) -> None:
         pass
 
     def _score(self, z: Array, known: Mask) -> Array:

@@ -1,9 +1,11 @@
 -- Pools the quality of all runs into one verdict per platform and metric, and says which metrics are cumulative
--- counters: never falling but for resets, growing, whole and not negative, in order from run to run (docs/adr/0016).
+-- counters: by name where that is known, else never falling but for resets, growing, whole and not negative, in order
+-- from run to run (docs/adr/0016).
 -- in:  quality (run_key, host, metric, unit, subsystem, samples, missing, infinite, zeros, mean, std, cv, min, max,
 --      rises, falls), runs (run_key, platform, started_at, ended_at); $names 'column' | 'metric',
 --      $constancy 'mean_cv' | 'pooled_cv', $near_constant, $levels (units that are never cumulative), $min_moves,
---      $max_fall_share, $reset_below, $max_resets, $min_pairs, $max_broken_pairs, $steady
+--      $max_fall_share, $reset_below, $max_resets, $min_pairs, $max_broken_pairs, $steady; patterns of the names of
+--      $known_counters and $known_levels, and $most_falls (share of the moves) that a known counter may show
 -- out: platform, metric, unit, subsystem, runs, status, reason, cumulative
 WITH named AS (
     SELECT
@@ -14,6 +16,8 @@ WITH named AS (
             ELSE metric
         END AS metric,
         regexp_matches(metric, '^[^:]*_diff:') AS differenced,
+        regexp_full_match(metric, $known_counters, 'i') AS known_counter,
+        regexp_full_match(metric, $known_levels, 'i') AS known_level,
         q.* EXCLUDE (metric, run_key),
         run_key,
         started_at,
@@ -46,6 +50,8 @@ pooled AS (
             ) / nullif(sum(n) - 1, 0)
         ) / nullif(abs(any_value(grand_mean)), 0) AS pooled_cv,
         bool_or(differenced) AS differenced,
+        bool_and(known_counter) AS known_counter,
+        bool_and(known_level) AS known_level,
         min(min) AS lowest,
         -- within 1e-6 of a whole number, or so large that a fraction says nothing
         bool_and(abs(min - round(min)) <= 1e-6 * greatest(1, abs(min))) AS whole_low,
@@ -93,16 +99,22 @@ judged AS (
             ELSE 'usable'
         END AS status,
         NOT differenced
+        AND NOT known_level
         AND NOT list_contains($levels, unit)
         AND lowest >= 0
         AND whole_low
         AND whole_high
-        AND rises > 0
-        AND falls - resets <= $max_fall_share * (rises + falls)
-        AND rises + falls + coalesce(climbs, 0) >= $min_moves
         AND CASE
-            WHEN pairs >= $min_pairs THEN broken <= $max_broken_pairs * pairs
-            ELSE coalesce(broken, 0) = 0 AND rises >= $steady * steps
+            -- one that a collector reports as a rate under a counter's name falls as often as it rises
+            WHEN known_counter THEN falls - resets <= $most_falls * (rises + falls)
+            ELSE
+                rises > 0
+                AND falls - resets <= $max_fall_share * (rises + falls)
+                AND rises + falls + coalesce(climbs, 0) >= $min_moves
+                AND CASE
+                    WHEN pairs >= $min_pairs THEN broken <= $max_broken_pairs * pairs
+                    ELSE coalesce(broken, 0) = 0 AND rises >= $steady * steps
+                END
         END
         AS cumulative
     FROM pooled

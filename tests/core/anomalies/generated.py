@@ -15,7 +15,7 @@ from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
 
 SETTINGS = DetectorSettings(trees=20)
 START = dt.datetime(2025, 5, 7)
-DETECTOR_NAMES = ("zscore", "mahalanobis", "isolation_forest", "peaks")
+DETECTOR_NAMES = ("zscore", "mahalanobis", "isolation_forest", "bursts", "peaks")
 
 
 def features(run: str = "run", windows: int = 100, seed: int = 0, host: str = "h", **metrics) -> pl.DataFrame:

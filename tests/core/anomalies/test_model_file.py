@@ -38,7 +38,8 @@ def test_it_gives_the_same_baseline_the_same_bytes_and_the_same_scores(baseline,
     assert (tmp_path / "new" / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
     assert again.identity == baseline.identity
     assert (again.names, again.thresholds) == (baseline.names, baseline.thresholds)
-    assert (again.alarm, again.allowance, again.span) == (4.0, 1.0, 10)
+    assert again.settings == baseline.settings
+    assert [len(folds) for folds in again.held_out] == [3, 3, 3, 4, 4]
     new = features("new", seed=9)
     assert scored(again, new).equals(scored(baseline, new))
     assert sorted(p.name for p in tmp_path.rglob("*safetensors*")) == ["a.safetensors", "b.safetensors"]
@@ -88,7 +89,7 @@ def test_files_that_are_not_baselines_are_refused_in_one_sentence(baseline, save
         "truncated in the header": whole[: split // 2],
         "flipped header": whole[:300] + bytes(64) + whole[364:],
         "flipped": whole[: split + 3000] + bytes([whole[split + 3000] ^ 1]) + whole[split + 3001 :],
-        "another threshold": whole.replace(b'"alarm\\":4.0', b'"alarm\\":5.0'),
+        "another setting": whole.replace(b'"allowance\\":1.0', b'"allowance\\":2.0'),
         "endless header": b"\xff" * 8 + whole[8:],
         "pickle": b"\x80\x04K\x01.",
         "object array": pickled(np.array([{"x": 1}], dtype=object)),
@@ -109,7 +110,10 @@ def test_files_that_are_not_baselines_are_refused_in_one_sentence(baseline, save
         "fewer names": about(names=names[:-1]),
         "text as threshold": about(thresholds=dict.fromkeys(DETECTORS, "x")),
         "one threshold": about(thresholds={"zscore": 1.0}),
-        "nothing to average": about(span=0),
+        "other settings": about(settings={"trees": 0}),
+        "other folds": about(folds=[1]),
+        "more folds": about(folds=[4] * len(DETECTORS)),
+        "levels that lie nowhere": forged(**{"levels.between": np.zeros(len(names))}),
         "odd header": encoded("[]", arrays),
         "deep header": encoded("[" * 100_000, arrays),
         "wide forest": forged(**{"isolation_forest.feature": np.full_like(arrays["isolation_forest.feature"], 999)}),
@@ -119,8 +123,8 @@ def test_files_that_are_not_baselines_are_refused_in_one_sentence(baseline, save
         "no ranges": forged(**{"peaks.range": None}),
         "other references": forged(**{"references.z": np.zeros((5, 5), dtype=np.float16)}),
         "unknown run": forged(**{"references.run": arrays["references.run"] + 9}),
-        "one calibration": forged(**{"calibration1.grid": None}),
-        "other calibration": forged(**{"calibration0.middle": np.zeros(1)}),
+        "one calibration": forged(**{"calibration1.reach": None}),
+        "other calibration": forged(**{"calibration0.usual": np.zeros(1)}),
     }
     path = tmp_path / "a.safetensors"
     assert forged() == about() == whole

@@ -14,6 +14,12 @@ NAN = np.nan
 DECILES_OF_NORMAL = 2.5631031310892007
 
 
+def immaterial(location: np.ndarray, scale: np.ndarray, constant: np.ndarray) -> Moments:
+    """Moments of features of which nobody knows what matters."""
+    nothing = np.zeros(len(location))
+    return Moments(location, scale, constant, nothing, nothing, np.full(len(location), -1))
+
+
 def column(*values: float) -> np.ndarray:
     """Windows of one feature."""
     return np.array(values, dtype=float)[:, None]
@@ -88,7 +94,7 @@ def test_a_constant_that_left_its_value_counts_as_a_novelty():
 
 
 def test_missing_stays_missing_and_nothing_is_endless():
-    moments = Moments(np.zeros(2), np.full(2, 1e-300), np.zeros(2, dtype=bool))
+    moments = immaterial(np.zeros(2), np.full(2, 1e-300), np.zeros(2, dtype=bool))
     z = moments.standardise(np.array([[1.0, NAN], [-1.0, 0.0]]))
     assert z[:, 0].tolist() == [LARGEST_Z, -LARGEST_Z]
     assert np.isnan(z[0, 1])
@@ -128,10 +134,50 @@ def test_arrays_survive_and_forgeries_do_not():
         "location": (np.ones(2), np.array([NAN]), np.ones((1, 1))),
         "scale": (np.zeros(1), -np.ones(1), np.array([np.inf])),
         "constant": (np.zeros(0, dtype=bool),),
+        "least": (np.ones(2), -np.ones(1), np.array([np.inf])),
+        "lively": (np.ones(2), -np.ones(1)),
+        "spread": (np.array([1]), np.array([-2])),
     }
     for name, values in forgeries.items():
         for forged in values:
-            with pytest.raises(ValueError, match=r"does not fit|not finite"):
+            with pytest.raises(ValueError, match=r"does not fit|not finite|is negative"):
                 Moments.from_arrays(stored | {name: forged}, 1)
         with pytest.raises(KeyError):
             Moments.from_arrays({k: v for k, v in stored.items() if k != name}, 1)
+
+
+class TestWhatMatters:
+    """Three features: a level, its standard deviation, and the skewness of a signal that should move by 2 at least."""
+
+    @staticmethod
+    def moments(x: np.ndarray) -> Moments:
+        fitted, _ = fit_moments(x, "robust")
+        return fitted.material(np.array([2.0, 2.0, 0.0]), np.array([0.0, 0.0, 2.0]), np.array([1, 1, 1]))
+
+    def test_no_scale_is_below_it(self):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(200, 3)) * [0.01, 5.0, 0.01]
+        scale = self.moments(x).scale
+        assert scale[0] == 2.0
+        assert scale[1] == pytest.approx(5.0, rel=0.2)
+        assert scale[2] == pytest.approx(0.01, rel=0.2)
+
+    def test_what_never_moved_counts_by_the_size_of_its_change(self):
+        moments = self.moments(np.tile([0.0, 1.0, 0.5], (5, 1)))
+        z = moments.standardise(np.array([[1.0, 1.0, 0.5], [-6.0, 9.0, 0.5], [1e6, 1.0, 0.5]]))
+        assert z[:, 0].tolist() == [0.5, -3.0, NOVELTY]
+        assert z[:, 1].tolist() == [0.0, 4.0, 0.0]
+
+    def test_the_shape_of_what_hardly_moves_hardly_counts(self):
+        rng = np.random.default_rng(0)
+        moments = self.moments(rng.normal((0, 5, 0), 1, size=(100, 3)))
+        z = moments.standardise(np.array([[0.0, 0.2, 3.0], [0.0, 2.0, 3.0], [0.0, 20.0, 3.0]]))[:, 2]
+        assert z[0] == pytest.approx(0.1 * z[1])
+        assert z[1] == z[2]
+
+    def test_some_features_keep_what_matters(self):
+        moments = self.moments(np.random.default_rng(0).normal(size=(50, 3)))
+        some = moments.select(np.array([False, True, True]))
+        assert (some.least.tolist(), some.lively.tolist(), some.spread.tolist()) == ([2, 0], [0, 2], [0, 0])
+        without = moments.select(np.array([True, False, True]))
+        assert without.spread.tolist() == [-1, -1]

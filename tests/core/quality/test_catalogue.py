@@ -148,6 +148,7 @@ def test_window_features_follow_and_metric_groups_do_not(judge):
         "Memory:Cached[kB]": "dynamic",
         "Memory:MemTotal[kB]": "static",
         "Memory:NeverJudged[kB]": None,
+        "Memory:Nothing[kB]": "static",
         "Procstat:sys[count]": "static",
     }
     assert plan.rates == {f"Procstat:{name}[count]" for name in ("idle", "sys", "user")}

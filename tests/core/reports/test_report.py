@@ -459,7 +459,7 @@ def test_the_json_is_valid_sorted_and_by_its_schema():
     assert text.isascii()
     assert "\x1b" not in text
     assert parsed["episodes"][0]["surprisal"] is None
-    assert parsed["schema_version"] == 1
+    assert parsed["schema_version"] == 2
     assert RunReport.model_validate_json(text) == found
 
 

@@ -159,16 +159,17 @@ def test_each_use_of_a_metric_has_its_reason(handmade):
     ]
     handmade.put("metric_catalog", None, *({"platform": "gpu", "treatment": "as_is"} | row for row in rows))
     watched = [
+        ("watched", 1, "0 so far, watched for a change"),
         ("watched", 1, "constant so far, watched for a change"),
         ("watched", 1, "nearly constant counter, watched by its rate"),
         ("watched", 1, "redundant, but metric selection is off"),
         ("watched", 1, "usable"),
     ]
-    left_out = [("left out", 1, why) for why in ("always missing", "always zero", "nearly constant")]
+    left_out = [("left out", 1, why) for why in ("always missing", "nearly constant")]
     assert use_of_metrics(handmade.folder).drop("platform").rows() == watched + left_out
     selecting = handmade.folder.settings.model_copy(update={"selection": SelectionSettings(enabled=True)})
     found = use_of_metrics(DataFolder(handmade.folder.root, selecting)).drop("platform").rows()
-    assert found == [*watched[:2], watched[3], *left_out, ("left out", 1, "redundant")]
+    assert found == [*watched[:3], watched[4], *left_out, ("left out", 1, "redundant")]
 
 
 def test_the_metrics_that_are_watched_are_those_that_the_detectors_see(sample):

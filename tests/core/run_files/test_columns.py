@@ -47,7 +47,14 @@ def test_splits_host_and_metric(column, metric, of, where):
         ("Turbostat:Busy%.11[%]", "Turbostat:Busy%.#[%]"),
         ("Turbostat:Busy%.-[%]", "Turbostat:Busy%.#[%]"),  # the sum over all cores
         ("CPU:CPU3Utilization[%]", "CPU:CPU#Utilization[%]"),
-        ("NetworkInterStat_diff:rx_bytes.ib0[Bytes]", "NetworkInterStat_diff:rx_bytes.ib#[Bytes]"),
+        ("NetworkInterStat_diff:rx_bytes.ib0[Bytes]", "NetworkInterStat_diff:rx_bytes.#[Bytes]"),
+        ("NetworkInterStat_diff:rx_bytes.enp1s0f0np0[Bytes]", "NetworkInterStat_diff:rx_bytes.#[Bytes]"),
+        ("NetworkInterStat_diff:rx_bytes.lo[Bytes]", "NetworkInterStat_diff:rx_bytes.#[Bytes]"),
+        ("GPU: power.draw.1[W]", "GPU: power.draw.#[W]"),
+        ("Storage:sectors_read.nvme0n1p2[count]", "Storage:sectors_read.#[count]"),
+        ("Turbostat:C1%.7[%]", "Turbostat:C1%.#[%]"),  # C1 is not C2
+        ("Server:d04[-]", "Server:d04[-]"),  # nobody knows whether d04 and d05 are of one kind
+        ("Pressure:io_some_avg10[%]", "Pressure:io_some_avg10[%]"),
         ("Perf:Mem-loads[count]", "Perf:Mem-loads[count]"),  # a hyphen in a name is not an instance
         ("Perf:IPC[-]", "Perf:IPC[-]"),  # nor is a unit
     ],

@@ -114,6 +114,7 @@ def test_parameters_are_values_and_never_text():
         schema_overrides=dict.fromkeys(("started_at", "ended_at"), pl.Datetime("us")),
     )
     values = ReanalysisSettings().model_dump() | {"names": "metric", "constancy": hostile, "near_constant": 0.1}
+    values |= {"known_counters": "a", "known_levels": "b"}
     table = run_sql(QUALITY, "catalog", {"quality": quality, "runs": runs}, levels=[hostile], **values)
     assert table.select("metric", "status").rows() == [(hostile, "always_missing")]
 

@@ -197,6 +197,7 @@ def plan_of(*rows: tuple, names: str = "metric", select: bool = True) -> Feature
         (("usable", "as_is", "static", None), True, True),  # a level is watched for the day on which it moves
         (("redundant", "as_is", "dynamic", "b"), False, True),
         (("always_zero", "derived", None, None), False, False),
+        (("always_zero", "as_is", None, None), True, True),  # an error that never happened
         (("near_constant", "as_is", "static", None), True, True),
         (("near_constant", "as_is", "dynamic", None), False, False),
         (("always_missing", "as_is", None, None), False, False),
@@ -210,7 +211,7 @@ def test_what_is_watched_window_by_window(row, watched, without_selection):
 
 
 def test_a_metric_that_was_never_judged_is_watched():
-    zero = ("old[%]", "always_zero", "as_is", None, None)
+    zero = ("old[%]", "always_missing", "as_is", None, None)
     assert plan_of(zero).of_host(["old[%]", "new[%]"], "h") == {"new[%]": None}
     by_column = plan_of(("old.h[%]", *zero[1:]), names="column")
     assert by_column.of_host(["old[%]"], "g") == {"old[%]": None}

@@ -39,16 +39,14 @@ def detector(request) -> Detector:
 
 def test_their_order_is_the_tables_order():
     assert list(DETECTORS) == [d.name for d in unfitted(SETTINGS, METRICS)]
-    assert list(DETECTORS) == ["zscore", "mahalanobis", "isolation_forest", "peaks"]
-    assert calibration_groups(unfitted(SETTINGS, METRICS)) == [[0, 1, 2], [3]]
+    assert list(DETECTORS) == ["zscore", "mahalanobis", "isolation_forest", "bursts", "peaks"]
+    assert calibration_groups(unfitted(SETTINGS, METRICS)) == [[0, 1, 2], [3, 4]]
     assert [name for name in ANOMALY_SCORES.schema if name in DETECTORS] == list(DETECTORS)
 
 
-def test_detectors_of_a_group_see_the_same_residuals_and_have_names_of_their_own():
-    """A group raises alarms by one overlap, and lists of methods use the labels."""
+def test_they_have_names_of_their_own():
+    """Lists of methods use the labels."""
     detectors = unfitted(SETTINGS, METRICS)
-    for group in calibration_groups(detectors):
-        assert len({detectors[place].sees for place in group}) == 1
     assert len({d.label for d in detectors}) == len({d.about for d in detectors}) == len(detectors)
 
 
@@ -57,19 +55,21 @@ def test_only_sustained_deviation_looks_at_averages():
         "zscore": "instant",
         "mahalanobis": "instant",
         "isolation_forest": "instant",
+        "bursts": "brief",
         "peaks": "smoothed",
     }
 
 
 def test_settings_reach_them():
     settings = DetectorSettings(pca_variance=0.8, trees=7, random_state=5, peak_metrics=3)
-    _, mahalanobis, forest, peaks = unfitted(settings, METRICS)
+    _, mahalanobis, forest, bursts, peaks = unfitted(settings, METRICS)
     assert isinstance(mahalanobis, Mahalanobis)
     assert isinstance(forest, IsolationForest)
     assert isinstance(peaks, SustainedDeviation)
     assert mahalanobis.variance == 0.8
     assert (forest.trees, forest.random_state) == (7, 5)
-    assert peaks.top == 3
+    assert isinstance(bursts, SustainedDeviation)
+    assert bursts.top == peaks.top == 3
     assert peaks.starts.tolist() == [0, 2, 4]
 
 

@@ -9,45 +9,52 @@ from infrascope_core.anomalies.detectors import SustainedDeviation
 
 BASELINE = np.array([[1.0, -3.0, 0.5, 0.0], [0.0, 1.0, -4.0, 0.01]])
 METRICS = ["cpu", "cpu", "disk", "net"]
-"""Mean |z| of cpu is 2 and 0.5, of disk 0.5 and 4, of net 0 and 0.01."""
+TWO_RUNS = np.array([0, 1])
 
 
 def fitted(top: int = 8) -> SustainedDeviation:
-    return SustainedDeviation(METRICS, top).fit(BASELINE)
+    return SustainedDeviation(METRICS, top).fit(BASELINE, TWO_RUNS)
 
 
-def known(z: np.ndarray) -> np.ndarray:
-    return ~np.isnan(z)
+def test_a_features_range_is_the_largest_that_the_baseline_has_and_never_next_to_nothing():
+    assert fitted().range.tolist() == [1.0, 3.0, 4.0, 0.3]
 
 
-def test_a_metrics_range_is_the_largest_that_the_baseline_has_and_never_next_to_nothing():
-    assert fitted().range.tolist() == [2.0, 4.0, 0.1]
+def test_of_a_run_that_was_compared_with_itself_the_rare_extremes_do_not_count():
+    z = np.r_[np.full(99, 2.0), 50.0][:, None]
+    assert SustainedDeviation(["cpu"]).fit(z).range.tolist() == [2.0]
+    assert SustainedDeviation(["cpu"]).fit(z, np.arange(100) // 50).range.tolist() == [50.0]
 
 
-def test_ratios_are_mean_deviations_over_the_range():
-    z = np.array([[4.0, -4.0, 2.0, 0.3]])
-    np.testing.assert_allclose(fitted().ratios(z, known(z)), [[2.0, 0.5, 3.0]])
+def test_a_metric_deviates_as_its_three_most_deviating_features_do():
+    names = ["cpu"] * 5
+    wide = SustainedDeviation(names).fit(np.ones((2, 5)), TWO_RUNS)
+    assert wide.ratios(np.array([[1.0, -2.0, 9.0, -4.0, 0.0]])).tolist() == [[5.0]]
+    # of two there are no more than two: 4 / 1 and 6 / 3, of the others one each
+    np.testing.assert_allclose(fitted().ratios(np.array([[4.0, -6.0, 2.0, 0.9]])), [[3.0, 0.5, 3.0]])
+
+
+Z = np.array([[4.0, -6.0, 2.0, 0.6]])
+"""Ratios 3, 0.5 and 2."""
 
 
 def test_the_score_is_the_geometric_mean_of_the_largest():
-    z = np.array([[4.0, -4.0, 2.0, 0.3]])
-    assert fitted(top=1).score(z) == pytest.approx([3.0])
-    assert fitted(top=2).score(z) == pytest.approx([np.sqrt(2.0 * 3.0)])
-    assert fitted(top=3).score(z) == pytest.approx([3.0 ** (1 / 3)])
-    assert fitted(top=8).score(z) == pytest.approx([3.0 ** (1 / 3)])  # there are no more than three
+    assert fitted(top=1).score(Z) == pytest.approx([3.0])
+    assert fitted(top=2).score(Z) == pytest.approx([np.sqrt(2.0 * 3.0)])
+    assert fitted(top=3).score(Z) == pytest.approx([3.0 ** (1 / 3)])
+    assert fitted(top=8).score(Z) == pytest.approx([3.0 ** (1 / 3)])  # there are no more than three
 
 
 def test_several_that_are_somewhat_out_count_more_than_one_far_out():
-    one, several = np.array([[80.0, 80.0, 0.04, 0.0]]), np.array([[8.0, 8.0, 16.0, 0.4]])
+    one, several = np.array([[80.0, 80.0, 0.04, 0.0]]), np.array([[4.0, 12.0, 16.0, 1.2]])
     assert fitted(top=3).score(several) == pytest.approx([4.0])
     assert fitted(top=3).score(one)[0] < 1.0
 
 
-def test_metrics_share_the_score_by_their_ratios_and_their_features_by_size():
-    z = np.array([[6.0, -2.0, 2.0, 0.3]])
-    score = np.sqrt(6.0)  # cpu 2, net 3; disk with 0.5 is not among the two
+def test_metrics_share_the_score_by_their_ratios_and_so_do_their_features():
+    score = np.sqrt(6.0)  # cpu 3, net 2; disk with 0.5 is not among the two; cpu's features 4 and 2 times their ranges
     np.testing.assert_allclose(
-        fitted(top=2).explain(z), [[score * 0.4 * 0.75, score * 0.4 * 0.25, 0.0, score * 0.6]], rtol=1e-12
+        fitted(top=2).explain(Z), [[score * 0.6 * 2 / 3, score * 0.6 / 3, 0.0, score * 0.4]], rtol=1e-12
     )
 
 
@@ -63,9 +70,9 @@ def test_the_planted_metric_comes_first():
     np.testing.assert_allclose(split.sum(axis=1), peaks.score(z), rtol=1e-12)
 
 
-def test_missing_features_are_left_out_of_their_metrics_mean():
-    z = np.array([[8.0, np.nan, np.nan, 0.1]])
-    np.testing.assert_allclose(fitted().ratios(np.nan_to_num(z), known(z)), [[4.0, 0.0, 1.0]])
+def test_a_missing_feature_does_not_deviate():
+    z = np.array([[8.0, np.nan, np.nan, 0.3]])
+    np.testing.assert_allclose(fitted().ratios(z), [[4.0, 0.0, 1.0]])
     split = fitted(top=2).explain(z)
     np.testing.assert_allclose(split, [[2.0 * 0.8, 0.0, 0.0, 2.0 * 0.2]])
 
@@ -83,8 +90,8 @@ def test_a_window_that_deviates_nowhere_has_the_least_score_and_nothing_to_expla
         {"starts": [0, 2, 2]},
         {"starts": []},
         {"range": [1.0, 2.0]},
-        {"range": [1.0, 0.0, 2.0]},
-        {"range": [1.0, np.nan, 2.0]},
+        {"range": [1.0, 0.0, 2.0, 1.0]},
+        {"range": [1.0, np.nan, 2.0, 1.0]},
         {"top": [0]},
     ],
 )

@@ -1,0 +1,123 @@
+"""Materiality: the smallest change of a metric that matters, by what it measures (`materiality.yaml`).
+
+What belongs here: from names and units to the least change of each feature. A metric that never moved has no spread to
+be measured by: 2 MB of shared memory on a host of 24 GB are then as improbable as a process that takes half of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+
+import numpy as np
+import polars as pl
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from infrascope_core.anomalies.matrix import PSEUDO_FEATURES
+from infrascope_core.numeric import Array
+from infrascope_core.store.lake import fingerprint
+
+_DATA = (files(__package__) / "materiality.yaml").read_text(encoding="utf-8")
+CODE_VERSION = fingerprint("1", _DATA)
+"""Raise the number when the same metrics would have other least changes."""
+_DIFFERENCED = re.compile(r"^[^:]*_diff:")
+_PSEUDO = 0.1
+"""A metric is missing or still, or it is not; both are shares of windows."""
+SHAPE = frozenset({"skewness", "kurtosis", "autocorrelation__lag_1", 'dickey_fuller__attr_"teststat"'})
+"""Features without a unit: they describe the shape of a signal, and mean nothing where the signal hardly moves."""
+
+
+class Rule(BaseModel):
+    """A rule of `materiality.yaml`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pattern: re.Pattern[str]
+    least: float | None = Field(None, gt=0)
+    share: float | None = Field(None, gt=0, lt=1)
+    of: re.Pattern[str] | None = None
+    per_second: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Rule:
+        if (self.least is None) == (self.share is None) or (self.share is None) != (self.of is None):
+            raise ValueError("a rule gives a least change, or a share and of what")
+        return self
+
+
+@cache
+def _rules() -> tuple[Rule, ...]:
+    return tuple(
+        Rule.model_validate(
+            {
+                **entry,
+                **{key: re.compile(entry[key], re.IGNORECASE) for key in ("pattern", "of") if key in entry},
+            }
+        )
+        for entry in yaml.safe_load(_DATA)
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _rule(metric: str) -> Rule | None:
+    return next((rule for rule in _rules() if rule.pattern.search(metric)), None)
+
+
+def least_changes(features: pl.DataFrame, samples_apart: float) -> dict[str, float]:
+    """The smallest change that matters of each metric that a rule knows, in its own unit.
+
+    Parameters
+    ----------
+    features : polars.DataFrame
+        Table `window_features`: its metrics, and the size of what shares are taken of.
+    samples_apart : float
+        Seconds from one sample to the next.
+    """
+    largest = dict(features.group_by("metric").agg(pl.col("maximum").abs().max()).drop_nulls().iter_rows())
+    changes = {}
+    for metric in features["metric"].unique():
+        rule = _rule(metric)
+        if rule is None:
+            continue
+        least = rule.least or 0.0
+        if rule.of is not None and rule.share is not None:
+            least = rule.share * max((value for name, value in largest.items() if rule.of.search(name)), default=0.0)
+        if rule.per_second and _DIFFERENCED.match(metric):
+            least *= samples_apart
+        if least > 0:
+            changes[metric] = least
+    return changes
+
+
+def by_feature(names: Sequence[tuple[str, str]], changes: Mapping[str, float], samples: int) -> Array:
+    """The smallest change that matters of each feature, in the feature's own unit; 0 where it is not known.
+
+    Parameters
+    ----------
+    names : sequence of (metric, feature)
+        A baseline's columns.
+    changes : mapping
+        See `least_changes`.
+    samples : int
+        Samples of a window.
+    """
+    # a single sample may be twice as far out as what lasts; a slope adds up over the window
+    times = {"maximum": 2.0, "sum_values": float(samples), 'linear_trend__attr_"slope"': 2.0 / samples}
+    least = np.zeros(len(names))
+    for column, (metric, feature) in enumerate(names):
+        change = changes.get(metric, 0.0)
+        if feature in PSEUDO_FEATURES:
+            least[column] = _PSEUDO
+        elif feature == "variance":
+            least[column] = change**2
+        elif feature not in SHAPE:
+            least[column] = change * times.get(feature, 1.0)
+    return least
+
+
+def of_shapes(names: Sequence[tuple[str, str]], changes: Mapping[str, float]) -> Array:
+    """For features of a shape, the least standard deviation of a signal that has one; 0 elsewhere and if not known."""
+    return np.array([changes.get(metric, 0.0) if feature in SHAPE else 0.0 for metric, feature in names])
