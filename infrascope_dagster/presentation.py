@@ -226,7 +226,7 @@ def _hosts(folder: DataFolder, found: pl.DataFrame) -> Mapping[str, Any]:
 
 def _report(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
     verdict, why, markdown = row.select("verdict", "why", "markdown").row(0)
-    return {"verdict": verdict, "why": shortened(str(why)), "report": links.to_data(folder, folder.root / markdown)}
+    return {"verdict": shortened(f"{verdict}: {why}"), "report": links.to_data(folder, folder.root / markdown)}
 
 
 def _agreement(folder: DataFolder, table: pl.DataFrame) -> Mapping[str, Any]:
