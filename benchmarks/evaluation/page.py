@@ -26,6 +26,7 @@ _NAMES = _AREAS | {
     "false_episodes_per_hour": "false episodes per healthy hour",
     "subsystem_right": "first subsystem right",
     "hit_3": "culprit among the first 3 metrics",
+    "false_window_share": "share of healthy windows flagged",
 }
 _RUN_BY_RUN = 30
 """Most runs with faults of a set that is shown run by run."""
@@ -76,8 +77,7 @@ def write_page(result: Evaluation, suite: Suite, settings: EvaluationSettings, d
 
 
 def _titles(result: Evaluation) -> list[tuple[str, str | None]]:
-    everything: list[tuple[str, str | None]] = [("All data sets", None)] if len(result.judgements) > 1 else []
-    return [*everything, *((name, name) for name in result.judgements)]
+    return [(name, name) for name in result.judgements]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -191,6 +191,7 @@ def _separation(result: Evaluation, name: str | None) -> str:
 
 _ALARMS: dict[str, Callable[[pl.DataFrame], str]] = {
     "found": lambda rows: _cell(rows, "event_recall"),
+    "overlap": lambda rows: _number(_value(rows, "overlap")),
     "delay, s": lambda rows: _number(_value(rows, "delay_s"), 1),
     "first subsystem right": lambda rows: _cell(rows, "subsystem_right"),
     "hit@1 (chance)": lambda rows: _hit(rows, 1),
@@ -198,6 +199,9 @@ _ALARMS: dict[str, Callable[[pl.DataFrame], str]] = {
     "hit@5 (chance)": lambda rows: _hit(rows, 5),
     "hit@100 %": lambda rows: _number(_value(rows, "hit_rate")),
 }
+
+
+_FALSE = ("false episodes per hour", "share of healthy windows flagged", "share of healthy runs said to differ")
 
 
 def _hit(rows: pl.DataFrame, k: int) -> str:
@@ -212,9 +216,10 @@ def _alarms(result: Evaluation) -> str:
         for part in [None, *parts] if len(parts) > 1 else [None]:
             rows = _scope(result.figures, name, part)
             false = _cell(rows, "false_episodes_per_hour"), _number(_value(rows, "false_window_share"), 4)
+            differ = _cell(rows, "healthy_differ")
             label = f"**{title}**" if part is None else f"{title}, {part or 'top'}"
-            lines.append([label, *(cell(rows) for cell in _ALARMS.values()), *false])
-    return _table(["runs", *_ALARMS, "false episodes per hour", "share of healthy windows flagged"], lines)
+            lines.append([label, *(cell(rows) for cell in _ALARMS.values()), *false, differ])
+    return _table(["runs", *_ALARMS, *_FALSE], lines)
 
 
 def _parts(result: Evaluation, name: str | None) -> list[str]:
@@ -260,14 +265,6 @@ def _remarks(result: Evaluation) -> Iterable[str]:
         yield from (f"{name}: {note}" for note in judgement.notes)
         yield from (f"{name}: {path.name} {said}" for path, said in judgement.problems)
     yield from result.unjudged.values()
-    hours = {name: float(judgement.runs["healthy_hours"].sum()) for name, judgement in result.judgements.items()}
-    longest = max(hours, key=lambda name: hours[name])
-    if len(hours) > 1 and hours[longest] > sum(hours.values()) / 2:
-        share = hours[longest] / sum(hours.values())
-        yield (
-            f"Over all data sets, {share:.0%} of the healthy hours are {longest}'s: look at false episodes per hour "
-            "set by set, and at delays likewise."
-        )
 
 
 def _settings(result: Evaluation) -> str:

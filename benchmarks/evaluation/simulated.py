@@ -1,6 +1,6 @@
 """The simulated part of the suite: which jobs there are, and writing their run files.
 
-reference/          healthy, what is normal
+reference/1, 2 ...  healthy, what is normal, one of each workload and platform
 healthy/            healthy, judged
 low/ middle/ high/  several faults a run, all of that intensity
 """
@@ -38,7 +38,8 @@ def planned(plan: dict[str, Any], seeds: Seeds, workloads: int | None = None) ->
             passing = [kind.name for kind in kinds if not kind.whole_run]
             passing = passing[turn % len(passing) :] + passing[: turn % len(passing)]
             lasting = [(kind.name,) for kind in kinds if kind.whole_run]
-            healthy = ["reference"] * plan["reference_runs"] + ["healthy"] * plan["healthy_runs"]
+            references = [f"reference/{number}" for number in range(1, plan["reference_runs"] + 1)]
+            healthy = [*references, *["healthy"] * plan["healthy_runs"]]
             for folder in healthy:
                 yield PlannedRun(folder, _job(plan, workload, platform, next(seed), ()))
             for level in plan["intensities"]:

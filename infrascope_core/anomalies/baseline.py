@@ -105,6 +105,10 @@ class Baseline:
         number = self.references.runs.index(run_key)
         return replace(self, detectors=tuple(folds[number % len(folds)] for folds in self.held_out))
 
+    def judges(self, run_key: str) -> bool:
+        """Whether it can raise an alarm on a run: not if the run is all that it is made of, but for its own past."""
+        return self.references.runs != (run_key,) or self.identity.compared_with == "past"
+
     @property
     def metrics(self) -> int:
         """Number of metrics that the baseline includes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -15,14 +17,15 @@ from infrascope_core.anomalies.model_file import load_baseline
 from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY, WORKLOAD_KEY
-from infrascope_core.errors import NotFittedError
-from infrascope_core.run_files.runs import healthy_runs, run_file
+from infrascope_core.errors import NotFittedError, SettingsError
+from infrascope_core.run_files.runs import accepted, healthy_runs, run_file
 from infrascope_core.store.folder import DataFolder
 
 
 def reference_runs(folder: DataFolder, runs: pl.DataFrame) -> tuple[list[str], str]:
     """Which of the runs a baseline is fitted on, and the name of that choice (`Identity.compared_with`)."""
     settings, keys = folder.settings.detectors, runs["run_key"].to_list()
+    unmatched_patterns(settings.reference_runs, accepted(folder)["run_key"].to_list())
     if settings.compare_with == "workload":
         return keys, "workload"
     if settings.reference_runs:
@@ -31,6 +34,21 @@ def reference_runs(folder: DataFolder, runs: pl.DataFrame) -> tuple[list[str], s
         healthy = healthy_runs(folder)
         named = [key for key in keys if key in healthy]
     return (named, "reference") if named or settings.compare_with == "reference" else (keys, "workload")
+
+
+def unmatched_patterns(patterns: Sequence[str], keys: Sequence[str]) -> None:
+    """Refuse patterns of run keys that match none.
+
+    Raises
+    ------
+    SettingsError
+        In one sentence, with the run keys that come nearest.
+    """
+    for pattern in patterns:
+        if not any(fnmatchcase(key, pattern) for key in keys):
+            near = get_close_matches(pattern, keys, n=3, cutoff=0.3)
+            hint = f"; near misses are {', '.join(near)}" if near else ""
+            raise SettingsError(f"detectors.reference_runs: {pattern!r} matches none of {len(keys)} runs{hint}")
 
 
 def baseline_row(folder: DataFolder, key: str) -> dict[str, Any] | None:

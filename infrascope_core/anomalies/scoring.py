@@ -42,17 +42,20 @@ def score(baseline: Baseline, residuals: Residuals) -> pl.DataFrame:
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
     surprisal = baseline.surprisal(scores, windows)
+    judged = [run_key for run_key in windows["run_key"].unique() if baseline.judges(run_key)]
     return (
         windows.with_columns(
             *(pl.Series(name, scores[:, i], nan_to_null=True) for i, name in enumerate(order)),
             pl.Series("severity", (scores / np.maximum(limits, _LEAST_LIMIT)).max(axis=1), nan_to_null=True),
             pl.Series("surprisal", together(surprisal), nan_to_null=True),
-            pl.Series("anomalous", _anomalous(baseline, residuals, surprisal)),
             pl.Series("agreement", flags.sum(axis=1)),
             pl.Series(
                 "flagged_by",
                 [[name for name, flag in zip(order, row, strict=True) if flag] for row in flags.tolist()],
                 dtype=pl.List(pl.String),
+            ),
+            anomalous=pl.when(pl.col("run_key").is_in(judged)).then(
+                pl.Series("anomalous", _anomalous(baseline, residuals, surprisal))
             ),
             baseline_version=pl.lit(baseline.identity.version),
         )

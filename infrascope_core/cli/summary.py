@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from infrascope_core.cli.console import DataOption, DebugOption, frame_table, one_sentence, stdout_console
+from infrascope_core.reports.rendering import VERDICTS
 from infrascope_core.reports.summary import Summary, summarize
 from infrascope_core.reports.wording import count, duration, printable
 
@@ -42,7 +43,8 @@ def show(summary: Summary) -> None:
             recorded="recorded",
         )
     )
-    _show_episodes(console, summary.episodes)
+    _show_verdicts(console, summary)
+    _show_episodes(console, summary.episodes, bool(summary.judged))
     if summary.rejections.height:
         _show_rejections(console, summary.rejections)
     watched = int(summary.metrics.filter(use="watched")["metrics"].sum())
@@ -82,10 +84,22 @@ def show(summary: Summary) -> None:
     console.print(Text(f"Warehouse: {summary.warehouse} (DuckDB; docs/tables.md describes the tables)"), soft_wrap=True)
 
 
-def _show_episodes(console: Console, episodes: pl.DataFrame) -> None:
+def _show_verdicts(console: Console, summary: Summary) -> None:
+    """How many runs were judged how, and how many of the known faults were missed."""
+    console.print(Text("Verdicts", style="bold"))
+    for verdict, runs, why in summary.verdicts.iter_rows():
+        reason = f": {printable(why)}" if why else ""
+        console.print(f"{runs:>6,}  {VERDICTS[verdict]}{reason}", soft_wrap=True, markup=False)
+    if summary.faults:
+        found = "all of them were found" if not summary.missed else f"{summary.missed:,} of them were missed"
+        console.print(f"        {count(summary.faults, 'known fault')} in judged runs; {found}", soft_wrap=True)
+    console.print()
+
+
+def _show_episodes(console: Console, episodes: pl.DataFrame, judged: bool) -> None:
     console.print(Text("Most abnormal episodes", style="bold"))
     if episodes.is_empty():
-        console.print("  none")
+        console.print("  none" if judged else "  no run could be judged")
     for number, episode in enumerate(episodes.iter_rows(named=True), start=1):
         label = f"  [known fault: {printable(episode['fault'])}]" if episode["fault"] else ""
         head = Text(f" {number:>2}. ")

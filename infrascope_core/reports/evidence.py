@@ -59,7 +59,9 @@ class ComparedWith:
     own : bool
         It is of the run's workload, and not of its whole platform for want of one.
     alone : bool
-        It was made of this run and no other.
+        It was made of this run and no other ...
+    past : bool
+        ... on purpose: of its first windows.
     hosts : frozenset of str, optional
         Hosts of the baseline's runs; None: not known.
     """
@@ -67,4 +69,5 @@ class ComparedWith:
     baseline: str
     own: bool = True
     alone: bool = False
+    past: bool = False
     hosts: frozenset[str] | None = None

@@ -45,6 +45,11 @@ def _obstacles(evidence: Evidence, compared: ComparedWith | None, window_samples
             f"There is no baseline for {run.get('phase')} {run.get('workload')} on {run.get('platform')}: "
             "the workload is new, or has too few windows."
         )
+    elif compared.alone and evidence.scores["anomalous"].null_count():
+        yield (
+            f"There is no other run of {run.get('phase')} {run.get('workload')} on {run.get('platform')} to judge this "
+            "one by: it takes 1 more (or `detectors.compare_with: past`, for what changes within it)."
+        )
     elif evidence.scores["anomalous"].null_count() == evidence.scores.height:
         yield "The baseline shares no metric with the run."
 
@@ -63,7 +68,7 @@ def _limits_of_baseline(run: Mapping[str, Any], compared: ComparedWith) -> Itera
             f"{run.get('phase')} {run.get('workload')} has no baseline of its own and is judged by all workloads on "
             f"{run.get('platform')}: what is peculiar to it may count as abnormal."
         )
-    if compared.alone:
+    if compared.alone and compared.past:
         yield "The baseline is made of this run alone: what lasts from its beginning to its end looks normal."
     if compared.hosts is not None and run.get("host") not in compared.hosts:
         yield f"No run of the baseline is from {run.get('host')}: what is peculiar to its hardware counts as abnormal."

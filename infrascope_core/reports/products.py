@@ -96,7 +96,9 @@ def _own_past(folder: DataFolder, key: str, scores: pl.DataFrame) -> ComparedWit
     run, windows = run_file(folder, key), windows_of_past(folder, key)
     platform, phase, workload = (str(run[name]) for name in WORKLOAD_KEY)
     of = Identity(platform, phase, workload, "past", windows, 1, str(version))
-    return ComparedWith(f"{windows} windows of {of}", own=True, alone=True, hosts=frozenset([str(run["host"])]))
+    return ComparedWith(
+        f"{windows} windows of {of}", own=True, alone=True, past=True, hosts=frozenset([str(run["host"])])
+    )
 
 
 def _own_deviations(folder: DataFolder, key: str) -> pl.DataFrame:

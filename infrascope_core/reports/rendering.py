@@ -20,7 +20,7 @@ from infrascope_core.reports.model import RunReport
 from infrascope_core.reports.tables import ANOMALY_REPORT
 from infrascope_core.reports.wording import moment, printable
 
-_VERDICTS = {"anomalous": "Anomalous", "differs": "Differs as a whole", "normal": "Normal", "not_judged": "Not judged"}
+VERDICTS = {"anomalous": "Anomalous", "differs": "Differs as a whole", "normal": "Normal", "not_judged": "Not judged"}
 
 
 def as_row(report: RunReport, markdown: str, json_file: str) -> pl.DataFrame:
@@ -84,7 +84,7 @@ def _laid_out(report: RunReport, layout: str, finalize: Callable[[object], str])
     days = {report.started_at.date()} if report.started_at else set()
     days |= {t.date() for e in report.episodes for t in (e.start, e.end)} | {row.start.date() for row in report.table}
     return _template(layout, finalize).render(
-        r=report, several_hosts=len(report.hosts) > 1, verdicts=_VERDICTS, moment=partial(moment, len(days) > 1)
+        r=report, several_hosts=len(report.hosts) > 1, verdicts=VERDICTS, moment=partial(moment, len(days) > 1)
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.run_features import window_stride
@@ -16,7 +18,8 @@ from infrascope_core.patterns.rules import strongest
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
-from infrascope_core.reports.tables import ANOMALY_EPISODES
+from infrascope_core.reports.model import Verdict
+from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
@@ -38,6 +41,12 @@ class Summary:
         platform, phase, workload, runs, hosts, hours.
     accepted : int
         Runs that could be used.
+    verdicts : pl.DataFrame
+        verdict, runs, why: runs by verdict, in the order of `Verdict`; of those not judged, the reason of most.
+    faults : int
+        Known faults, in the labels of runs that were judged.
+    missed : int
+        Those that no episode meets, of runs that do not differ as a whole either.
     rejected : pl.DataFrame
         The table `rejected_files`.
     rejections : pl.DataFrame
@@ -56,6 +65,9 @@ class Summary:
 
     runs: pl.DataFrame
     accepted: int
+    verdicts: pl.DataFrame
+    faults: int
+    missed: int
     rejected: pl.DataFrame
     rejections: pl.DataFrame
     metrics: pl.DataFrame
@@ -63,6 +75,11 @@ class Summary:
     rules: pl.DataFrame
     episodes: pl.DataFrame
     warehouse: Path
+
+    @property
+    def judged(self) -> int:
+        """Runs that could be judged."""
+        return int(self.verdicts.filter(pl.col("verdict") != "not_judged")["runs"].sum())
 
 
 def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
@@ -77,6 +94,8 @@ def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
     """
     runs = accepted(folder)
     lake = folder.lake
+    reports = pl.concat([ANOMALY_REPORT.empty(), *(lake.read(ANOMALY_REPORT, key) for key in runs["run_key"])])
+    faults, missed = known_faults(folder, reports)
     thresholds, rejected = lake.read(THRESHOLDS), lake.read(REJECTED_FILES)
     return Summary(
         runs=runs.group_by("platform", "phase", "workload")
@@ -87,6 +106,9 @@ def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
         )
         .sort("platform", "phase", "workload"),
         accepted=runs.height,
+        verdicts=by_verdict(reports),
+        faults=faults,
+        missed=missed,
         rejected=rejected,
         rejections=by_reason(rejected),
         metrics=use_of_metrics(folder),
@@ -95,6 +117,32 @@ def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
         episodes=worst_episodes(folder, runs["run_key"].to_list(), episodes),
         warehouse=folder.warehouse,
     )
+
+
+def by_verdict(reports: pl.DataFrame) -> pl.DataFrame:
+    """Number of runs by verdict: verdict, runs, why (of runs that could not be judged, the most frequent reason)."""
+    counted = reports.group_by("verdict").agg(runs=pl.len(), why=pl.col("why").mode().sort().first())
+    order = {name: place for place, name in enumerate(get_args(Verdict))}
+    return counted.sort(pl.col("verdict").replace_strict(order, default=len(order))).with_columns(
+        why=pl.when(pl.col("verdict") == "not_judged").then("why")
+    )
+
+
+def known_faults(folder: DataFolder, reports: pl.DataFrame) -> tuple[int, int]:
+    """How many known faults the judged runs have, and how many of them were missed.
+
+    A fault is found if an episode shares a stride of its time, or if the run is said to differ as a whole.
+    """
+    known = missed = 0
+    for key, differs in reports.filter(pl.col("verdict") != "not_judged").select("run_key", "differs").iter_rows():
+        faults = folder.lake.read(FAULTS, key)
+        known += faults.height
+        if not differs and faults.height:
+            stride = window_stride(folder, key)
+            times = folder.lake.read(ANOMALY_EPISODES, key).select("start_ts", "end_ts").iter_rows()
+            met = [_met(faults, start, end, stride).to_numpy() for start, end in times]
+            missed += faults.height - int(np.any(met, axis=0).sum() if met else 0)
+    return known, missed
 
 
 def by_reason(rejected: pl.DataFrame) -> pl.DataFrame:
@@ -192,7 +240,12 @@ def _worst_first(episodes: pl.DataFrame) -> pl.DataFrame:
 def _with_faults(found: pl.DataFrame, faults: pl.DataFrame, least: timedelta) -> pl.DataFrame:
     names = []
     for start, end in found.select("start_ts", "end_ts").iter_rows():
-        shared = pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start))
-        known = pl.min_horizontal(pl.lit(least), pl.col("end") - pl.col("start"))
-        names.append(", ".join(faults.filter(shared >= known)["fault"]))
+        names.append(", ".join(faults.filter(_met(faults, start, end, least))["fault"]))
     return found.with_columns(fault=pl.Series(names, dtype=pl.String))
+
+
+def _met(faults: pl.DataFrame, start: datetime, end: datetime, least: timedelta) -> pl.Series:
+    """Which faults share that much of the time, or all of their own."""
+    shared = pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start))
+    known = pl.min_horizontal(pl.lit(least), pl.col("end") - pl.col("start"))
+    return faults.select(met=shared >= known)["met"]

@@ -49,6 +49,32 @@ def read_labels(path: Path, key: str) -> pl.DataFrame:
             f"line {wrong['row'][0]}: expected a start and an end not before it, as 2025-04-26 13:38:18.600",
         )
     metrics = pl.col("metrics").str.split(";").list.eval(pl.element().filter(pl.element() != ""))
-    return parsed.select(pl.lit(key).alias("run_key"), "start", "end", "fault", "subsystem", metrics).cast(
-        FAULTS.schema
+    return merged(
+        parsed.select(pl.lit(key).alias("run_key"), "start", "end", "fault", "subsystem", metrics).cast(FAULTS.schema)
+    )
+
+
+def merged(faults: pl.DataFrame) -> pl.DataFrame:
+    """Faults of which intervals of one kind that share a moment are one, with the culprits of all.
+
+    Parameters
+    ----------
+    faults : polars.DataFrame
+        Table `faults` of one run; rows without overlaps keep their order.
+    """
+    of_kind = ["fault", "subsystem"]
+    latest = pl.col("end").cum_max().shift().over(of_kind)
+    ordered = faults.with_row_index("row").sort(*of_kind, "start", "end", "row")
+    return (
+        ordered.with_columns(part=(pl.col("start") > latest).fill_null(True).cum_sum().over(of_kind))
+        .group_by(*of_kind, "part", maintain_order=True)
+        .agg(
+            pl.col("row").min(),
+            pl.col("run_key").first(),
+            pl.col("start").min(),
+            pl.col("end").max(),
+            pl.col("metrics").explode(empty_as_null=False, keep_nulls=False).unique(maintain_order=True),
+        )
+        .sort("row")
+        .select(FAULTS.schema.names())
     )

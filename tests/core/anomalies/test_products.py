@@ -13,7 +13,7 @@ import pytest
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import BASELINES, FEATURES, WINDOW_FEATURES
-from infrascope_core.errors import NotFittedError
+from infrascope_core.errors import NotFittedError, SettingsError
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.tables import FAULTS, RUN_FILES
 from infrascope_core.settings import Settings
@@ -115,11 +115,9 @@ class TestWhoseWindows:
             ("cpu", "train", "W", "reference", named, 40 * named)
         ]
 
-    def test_of_all_its_runs_where_no_pattern_fits(self, folder):
-        assert what(fit_baselines(folder.under(reference_runs=("infer_*",)))) == [
-            ("cpu", "train", "W", "workload", 4, 160)
-        ]
-        assert fit_baselines(folder.under(reference_runs=("infer_*",), compare_with="reference")).is_empty()
+    def test_a_pattern_that_matches_no_run_is_refused_with_the_near_misses(self, folder):
+        with pytest.raises(SettingsError, match=r"'trian_\*' matches none of 4 runs; near misses are train_"):
+            fit_baselines(folder.under(reference_runs=("train_1", "trian_*")))
 
     def test_of_the_runs_own_past(self, folder):
         folder.add("short", windows=29)

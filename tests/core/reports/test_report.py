@@ -197,7 +197,7 @@ def test_scores_without_a_judgement_are_not_normal_either():
             "No run of the baseline is from h: what is peculiar to its hardware counts as abnormal.",
         ),
         (
-            {"compared": ComparedWith("b", alone=True)},
+            {"compared": ComparedWith("b", alone=True, past=True)},
             "The baseline is made of this run alone: what lasts from its beginning to its end looks normal.",
         ),
         (

@@ -62,3 +62,17 @@ def test_finding_files(tmp_path):
     assert list(find_run_files([tmp_path / "c.md"])) == ["c.md"]  # named by hand: judged, not overlooked
     with pytest.raises(InfraScopeError, match="no such file or folder"):
         find_run_files([tmp_path / "nowhere"])
+
+
+def test_overlapping_intervals_of_one_kind_are_one(tmp_path):
+    path = tmp_path / "run.faults.csv"
+    day = "2025-05-07 "
+    path.write_text(HEADER + f"{day}01:00:00,{day}01:10:00,leak,Memory,a\n{day}01:20:00,{day}01:25:00,leak,Memory,\n"
+                    f"{day}01:05:00,{day}01:15:00,leak,Memory,b;a\n{day}01:02:00,{day}01:03:00,hog,CPU,\n")  # fmt: skip
+    found = read_labels(path, "run").select("start", "end", "fault", "metrics").rows()
+    times = [(f"{start:%H:%M}", f"{end:%H:%M}", fault, metrics) for start, end, fault, metrics in found]
+    assert times == [
+        ("01:00", "01:15", "leak", ["a", "b"]),
+        ("01:20", "01:25", "leak", []),
+        ("01:02", "01:03", "hog", []),
+    ]
