@@ -262,7 +262,7 @@ def _claim(metric: str, feature: str, *, value: float, expected: float, scales: 
     smaller, larger = sorted((abs(value), abs(expected)))
     alike = (value > 0) == (expected > 0) and smaller > 0
     if feature in _SIZES and alike and _RATIO * smaller <= larger < _MOST_RATIO * smaller:
-        extent = wording["times"].format(ratio=f"{value / expected:.2g}")
+        extent = wording["times"].format(ratio=quantity(float(f"{value / expected:.2g}"), ""))
     else:
         far = f"{abs(scales):.1f}" if abs(scales) < _MOST_SCALES else "more than 100"
         extent = wording["scales"].format(scales=far, direction=direction)

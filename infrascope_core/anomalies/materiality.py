@@ -16,7 +16,7 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from infrascope_core.anomalies.matrix import PSEUDO_FEATURES
+from infrascope_core.anomalies.matrix import PSEUDO_FEATURES, STILL
 from infrascope_core.numeric import Array
 from infrascope_core.store.lake import fingerprint
 
@@ -24,6 +24,8 @@ _DATA = (files(__package__) / "materiality.yaml").read_text(encoding="utf-8")
 CODE_VERSION = fingerprint("1", _DATA)
 """Raise the number when the same metrics would have other least changes."""
 _DIFFERENCED = re.compile(r"^[^:]*_diff:")
+_MOVES = 0.1
+"""A signal whose standard deviation is this share of what matters moves visibly."""
 _PSEUDO = 0.1
 """A metric is missing or still, or it is not; both are shares of windows."""
 SHAPE = frozenset({"skewness", "kurtosis", "autocorrelation__lag_1", 'dickey_fuller__attr_"teststat"'})
@@ -119,5 +121,9 @@ def by_feature(names: Sequence[tuple[str, str]], changes: Mapping[str, float], s
 
 
 def of_shapes(names: Sequence[tuple[str, str]], changes: Mapping[str, float]) -> Array:
-    """For features of a shape, the least standard deviation of a signal that has one; 0 elsewhere and if not known."""
-    return np.array([changes.get(metric, 0.0) if feature in SHAPE else 0.0 for metric, feature in names])
+    """The least standard deviation of a signal that moves; 0 for features that do not depend on that, and if not known.
+
+    They are those of a shape, and `still`: whether a signal stands that never moves by much says nothing.
+    """
+    share = dict.fromkeys(SHAPE, 1.0) | {STILL: _MOVES}
+    return np.array([changes.get(metric, 0.0) * share.get(feature, 0.0) for metric, feature in names])

@@ -67,7 +67,7 @@ class Moments:
 
         A constant feature is 0 where it still has its value. Elsewhere it counts the least changes that it moved by, up
         to NOVELTY; if those are not known, NOVELTY with the sign of the change. The shape of a signal that hardly
-        moves counts as much less as it moves less than what matters.
+        moves, now and usually, counts as much less as it moves less than what matters.
         """
         z = matrix - self.location
         steady = self.constant
@@ -79,9 +79,11 @@ class Moments:
             )
             z[:, steady] = np.where(np.isnan(change), np.nan, np.where(moved, np.sign(change) * size, 0.0))
         z /= self.scale
-        still = np.flatnonzero((self.lively > 0) & (self.spread >= 0) & ~steady)
+        still = np.flatnonzero((self.lively > 0) & (self.spread >= 0))
         if len(still):
-            moving = np.nan_to_num(matrix[:, self.spread[still]]) / self.lively[still]
+            column = self.spread[still]
+            moving = np.fmax(matrix[:, column], np.where(self.constant[column], 0.0, self.location[column]))
+            moving = np.nan_to_num(moving) / self.lively[still]
             z[:, still] *= np.minimum(moving, 1.0)
         return np.clip(z, -LARGEST_Z, LARGEST_Z, out=z)
 

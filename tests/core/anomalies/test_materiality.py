@@ -54,3 +54,4 @@ def test_features_follow_the_metric():
     names = [("m", f) for f in ("mean", "maximum", "variance", "sum_values", "skewness", "missing")] + [("n", "mean")]
     assert by_feature(names, {"m": 3.0}, 30).tolist() == [3, 6, 9, 90, 0, 0.1, 0]
     assert of_shapes(names, {"m": 3.0}).tolist() == [0, 0, 0, 0, 3, 0, 0]
+    assert of_shapes([("m", "still")], {"m": 3.0}) == pytest.approx([0.3])

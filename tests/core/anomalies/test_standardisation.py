@@ -170,10 +170,16 @@ class TestWhatMatters:
 
     def test_the_shape_of_what_hardly_moves_hardly_counts(self):
         rng = np.random.default_rng(0)
-        moments = self.moments(rng.normal((0, 5, 0), 1, size=(100, 3)))
+        moments = self.moments(rng.normal((0, 0.1, 0), (1, 0.001, 1), size=(100, 3)))
         z = moments.standardise(np.array([[0.0, 0.2, 3.0], [0.0, 2.0, 3.0], [0.0, 20.0, 3.0]]))[:, 2]
         assert z[0] == pytest.approx(0.1 * z[1])
         assert z[1] == z[2]
+
+    def test_but_that_of_what_usually_moves_does(self):
+        rng = np.random.default_rng(0)
+        moments = self.moments(rng.normal((0, 5, 0), 1, size=(100, 3)))
+        z = moments.standardise(np.array([[0.0, 0.2, 3.0], [0.0, 5.0, 3.0]]))[:, 2]
+        assert z[0] == z[1]
 
     def test_some_features_keep_what_matters(self):
         moments = self.moments(np.random.default_rng(0).normal(size=(50, 3)))
