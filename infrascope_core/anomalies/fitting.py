@@ -93,6 +93,7 @@ def fit_baseline(
     x, moments = (x, moments) if keep.all() else (x[:, keep], moments.select(keep))
     version = _version(x, names, settings)
     z = moments.standardise(x)
+    del x
     run_keys, place = index["run_key"].to_list(), index["window"].to_numpy()
     same_program = ANY not in {phase, workload} and compared_with != "past"
     references = References.learn(
@@ -104,7 +105,9 @@ def fit_baseline(
     )
     expected, levels = level(references, z, index, settings)
     z -= expected
-    residuals = Residuals.of(index, x, expected, z, levels=levels, settings=settings)
+    del expected
+    # detectors learn from residuals alone: values and what was expected need no memory here
+    residuals = Residuals.of(index, z, z, z, levels=levels, settings=settings)
     # what is missing or still is judged by itself, not as one feature of many
     metrics = [f"{metric} {name}" if name in PSEUDO_FEATURES else metric for metric, name in names]
     scores, held_out = _out_of_fold(residuals, run_keys, settings, metrics)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, LEVEL_OFFSETS, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.evaluation import judgement
 from infrascope_core.evaluation.data_set import DataSet, evaluate
@@ -124,6 +124,46 @@ def test_an_event_is_found_by_an_episode_that_meets_it(folder):
     assert [event[f"hit_{k}"] for k in (1, 3, 5)] == [False, True, True]
     assert [event[f"chance_{k}"] for k in (1, 3, 5)] == [0.5, 1.0, 1.0]  # one culprit of two metrics
     assert event["hit_rate"] == 0.0  # the first one alone is looked at, because there is one culprit
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [
+        (12, 29, True),
+        (9, 20, True),  # one window ahead
+        (8, 20, False),
+        (29, 40, True),
+        (15, 68, True),  # three times the 18 s
+        (15, 70, False),  # an alarm from start to end finds nothing
+    ],
+)
+def test_an_episode_finds_a_fault_that_it_begins_in_and_is_about(folder, start, end, found):
+    key = folder.add(2, [LEAK])
+    folder.episodes(key, (start, end, 3.0, "Memory", [METRICS[1]]))
+    assert folder.compared().events["detected"].to_list() == [found]
+
+
+def test_overlap_is_what_fault_and_episode_have_in_common_over_both(folder):
+    key = folder.add(2, [LEAK])
+    folder.episodes(key, (21, 39, 3.0, "Memory", []), (50, 55, 3.0, "CPU", []))
+    # the fault is from 12 to 30 s: 9 of 27 s
+    assert folder.compared().events["overlap"].to_list() == pytest.approx([1 / 3])
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_what_lasts_as_long_as_its_run_is_found_as_a_difference_of_the_whole(folder, differs):
+    key = folder.add(2, [(0, SAMPLES - 1, "pages", "Memory", [METRICS[1]])])
+    folder.episodes(key, (0, SAMPLES, 9.0, "CPU", []))
+    row = {"run_key": key, "host": "h1", "rank": 1, "subsystem": "Memory", "metric": METRICS[1], "differs": differs}
+    row |= {"times": 20.0}
+    offsets = pl.DataFrame([dict.fromkeys(LEVEL_OFFSETS.schema.names()) | row], schema=LEVEL_OFFSETS.schema)
+    folder.lake.write(offsets, LEVEL_OFFSETS, key)
+    judged = folder.compared()
+    event = judged.events.row(0, named=True)
+    # the episode begins with it and is as long, and blames another
+    assert event["detected"]
+    assert event["blamed"] == ("Memory" if differs else "CPU")
+    assert judged.runs["differs"].to_list() == [differs]
 
 
 def test_the_worst_of_several_episodes_is_the_one_that_is_held_to_the_label(folder):

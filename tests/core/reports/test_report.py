@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS, WINDOW_FEATURES
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.reports.evidence import ComparedWith, Evidence
@@ -115,6 +115,56 @@ DISTURBED: dict[str, Any] = {
 
 
 # -- verdicts
+
+
+def offset(**changed) -> dict:
+    values = {
+        "host": "h", "rank": 1, "subsystem": "Memory", "metric": "Memory:MemFree[kB]", "feature": "mean",
+        "value": 8 * 2**20, "expected": 40 * 2**20, "offset": -90.0, "times": 60.0, "differs": True,
+    }  # fmt: skip
+    return values | changed
+
+
+OFFSETS = frame(
+    LEVEL_OFFSETS,
+    offset(),
+    offset(rank=2, metric="Turbostat:Busy%.3[%]", subsystem="CPU", value=80.0, expected=20.0, times=30.0),
+    offset(rank=3, metric="Turbostat:Busy%.4[%]", subsystem="CPU", value=80.0, expected=20.0, times=20.0),
+    offset(rank=4, metric="Memory:Dirty[kB]", times=3.0, differs=False),
+)
+
+
+def test_a_run_that_is_another_as_a_whole_differs_and_raises_no_alarm():
+    found = report(offsets=OFFSETS)
+    assert found.verdict == "differs"
+    assert found.why == (
+        "Nothing stands out within it, but the run differs from its references as a whole, in Memory, CPU: "
+        "Memory:MemFree[kB] 8 GB instead of 40 GB."
+    )
+    assert found.next_step.startswith("Compare what the run was started with")
+    # one core of a family; what is within reach of the references is left to the table
+    assert [o.metric for o in found.offsets] == ["Memory:MemFree[kB]", "Turbostat:Busy%.3[%]"]
+    for text in (as_text(found), as_markdown(found)):
+        assert "In what the run differs as a whole" in text
+        assert "60 times as far from the references as they are from each other" in text
+    assert as_text(found).splitlines()[1].startswith("  Differs as a whole. ")
+
+
+def test_an_alarm_within_it_comes_first():
+    found = report(**DISTURBED, offsets=OFFSETS)
+    assert found.verdict == "anomalous"
+    assert found.why.endswith(
+        "Besides, the run differs from its references as a whole, in Memory, CPU: "
+        "Memory:MemFree[kB] 8 GB instead of 40 GB."
+    )
+    assert report().offsets == []
+
+
+def test_a_run_that_has_only_itself_is_not_judged():
+    unjudged = scores().with_columns(anomalous=pl.lit(None, pl.Boolean))
+    found = report(ComparedWith("60 windows of 1 run", alone=True), scores=unjudged)
+    assert found.verdict == "not_judged"
+    assert "to judge this one by: it takes 1 more" in found.why
 
 
 def test_a_run_with_an_episode_is_anomalous():

@@ -144,6 +144,31 @@ def test_the_summary_of_an_empty_folder(handmade):
     assert summary.episodes.height == 0
 
 
+def test_verdicts_are_counted_and_missed_faults_told(handmade):
+    episodes(handmade, "found", (10, 5.0, 2.0))
+    label(handmade, "found", ("hog", 10, 20), ("leak", 100, 120))
+    episodes(handmade, "whole")
+    label(handmade, "whole", ("pages", 0, 100))
+    episodes(handmade, "alone")
+    label(handmade, "alone", ("hog", 0, 5))
+    episodes(handmade, "calm")
+    for key, verdict, differs in (
+        ("found", "anomalous", False), ("whole", "differs", True), ("alone", "not_judged", False),
+        ("calm", "normal", False),
+    ):  # fmt: skip
+        handmade.put("anomaly_report", key, {"verdict": verdict, "differs": differs, "why": f"because {key}"})
+    summary = summarize(handmade.folder)
+    assert summary.verdicts.rows() == [
+        ("anomalous", 1, None),
+        ("differs", 1, None),
+        ("normal", 1, None),
+        ("not_judged", 1, "because alone"),
+    ]
+    assert summary.judged == 3
+    # the leak; of a run that was not judged, nothing was missed
+    assert (summary.faults, summary.missed) == (3, 1)
+
+
 # -- metrics in use
 
 
