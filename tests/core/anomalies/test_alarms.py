@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrascope_core.anomalies.alarms import anomalous
+from infrascope_core.anomalies.alarms import anomalous, held, stretches
 
 NAN = float("nan")
 
@@ -75,3 +75,44 @@ def test_a_window_more_surprising_takes_no_alarm_back(surprisal, place):
     if place < len(surprisal):
         more = [*surprisal[:place], 9.0, *surprisal[place + 1 :]]
         assert set(raised(surprisal)) <= set(raised(more))
+
+
+class TestHeld:
+    """A metric that is 10 times its range in windows 20 to 29, seen by an average over the last 10."""
+
+    NOW = np.full((60, 3), 0.5)
+    NOW[20:30, 0] = 10.0
+    LATELY = np.full((60, 3), 0.5)
+    LATELY[24:36, 0] = 5.0
+
+    def test_an_alarm_has_the_times_of_what_it_is_about(self):
+        raised = np.zeros(60, dtype=bool)
+        raised[24:38] = True
+        assert np.flatnonzero(held(raised, self.NOW, self.LATELY, 10)).tolist() == list(range(20, 30))
+
+    def test_it_reaches_back_no_farther_than_the_average(self):
+        raised = np.zeros(60, dtype=bool)
+        raised[24:38] = True
+        assert np.flatnonzero(held(raised, self.NOW, self.LATELY, 2)).tolist() == list(range(22, 30))
+
+    def test_an_echo_is_left_out(self):
+        now = self.NOW.copy()
+        now[34, 0] = 3.0
+        raised = np.zeros(60, dtype=bool)
+        raised[24:38] = True
+        assert np.flatnonzero(held(raised, now, self.LATELY, 10)).tolist() == list(range(20, 30))
+
+    def test_what_never_moves_stays_as_it_was_raised(self):
+        flat = np.full((10, 2), 0.5)
+        raised = np.ones(10, dtype=bool)
+        assert held(raised, flat, flat, 3).all()
+
+    def test_nothing_raised_is_nothing_held(self):
+        assert not held(np.zeros(60, dtype=bool), self.NOW, self.LATELY, 10).any()
+
+
+def test_stretches_have_gaps_of_two_at_most():
+    raised = np.zeros(20, dtype=bool)
+    raised[[2, 3, 6, 10, 11]] = True
+    assert [part.tolist() for part in stretches(raised)] == [[2, 3, 6], [10, 11]]
+    assert stretches(np.zeros(5, dtype=bool)) == []
