@@ -32,7 +32,7 @@ def test_a_feature_that_moves_as_the_others_lead_one_to_expect_speaks_for_a_norm
     window = undamped(np.array([[4.0, 1.0]]))
     distance = np.sqrt(26 / 3)
     assert fitted.score(window) == pytest.approx([distance])
-    np.testing.assert_allclose(fitted.explain(window), [[28 / 3 / distance, -2 / 3 / distance]])
+    np.testing.assert_allclose(fitted.explain(window), [[28 / 3 / distance, -2 / 3 / distance]], rtol=1e-6)
 
 
 def undamped(y: np.ndarray) -> np.ndarray:
@@ -44,7 +44,7 @@ def test_with_all_components_it_is_the_textbook_distance():
     z = rng.normal(size=(200, 6)) @ rng.normal(size=(6, 6))
     y = damped(z) - damped(z).mean(axis=0)
     expected = np.sqrt(np.einsum("ij,jk,ik->i", y, np.linalg.inv(np.cov(y.T)), y))
-    np.testing.assert_allclose(Mahalanobis(variance=1.0).fit(z).score(z), expected, rtol=1e-9)
+    np.testing.assert_allclose(Mahalanobis(variance=1.0).fit(z).score(z), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(300, 20), (5000, 10), (40, 90)], ids=["tall", "taller than a block", "wide"])
@@ -55,7 +55,7 @@ def test_the_subspace_is_scikit_learns(shape):
     fitted = Mahalanobis(variance=0.95).fit(z)
     assert fitted.projection.shape == (shape[1], pca.n_components_)
     t = pca.transform(damped(z)) / np.sqrt(pca.explained_variance_)
-    np.testing.assert_allclose(fitted.score(z), np.sqrt((t**2).sum(axis=1)), rtol=1e-7)
+    np.testing.assert_allclose(fitted.score(z), np.sqrt((t**2).sum(axis=1)), rtol=1e-5)
 
 
 def test_breaking_a_correlation_is_abnormal_though_each_feature_is_not():
