@@ -58,11 +58,12 @@ def reports(tmp_path_factory) -> dict[str, dict]:
         ("few windows", "h1 has 5 windows only: a short disturbance fills a large part of them."),
         (
             "unknown host",
-            "No run of the baseline is from stranger: what is peculiar to its hardware counts as abnormal.",
+            "No run of the baseline is from stranger: what is peculiar to its hardware makes it differ as a whole.",
         ),
         (
             "unknown workload",
-            "The baseline is made of this run alone: what lasts from its beginning to its end looks normal.",
+            "There is no other run of train New__ImageClassification__Digits on cpu to judge this one by: it takes 1 more "
+            "(or `detectors.compare_with: past`, for what changes within it).",
         ),
         (
             "unknown workload, short",
@@ -83,6 +84,10 @@ def test_what_makes_a_run_hard_to_judge_is_reported(reports, case, sentence):
 
 def test_every_run_has_a_verdict_that_fits(reports):
     verdicts = {case: report["verdict"] for case, report in reports.items()}
-    assert {case for case, verdict in verdicts.items() if verdict == "not_judged"} == {"too short", "all excluded"}
-    for case in ("too short", "all excluded"):
+    assert {case for case, verdict in verdicts.items() if verdict == "not_judged"} == {
+        "too short",
+        "all excluded",
+        "unknown workload",
+    }
+    for case in ("too short", "all excluded", "unknown workload"):
         assert reports[case]["why"] == reports[case]["limits"][0]
