@@ -244,7 +244,7 @@ def test_scores_without_a_judgement_are_not_normal_either():
         ),
         (
             {"compared": ComparedWith("b", hosts=frozenset({"other"}))},
-            "No run of the baseline is from h: what is peculiar to its hardware counts as abnormal.",
+            "No run of the baseline is from h: what is peculiar to its hardware makes it differ as a whole.",
         ),
         (
             {"compared": ComparedWith("b", alone=True, past=True)},
