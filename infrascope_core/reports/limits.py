@@ -71,7 +71,10 @@ def _limits_of_baseline(run: Mapping[str, Any], compared: ComparedWith) -> Itera
     if compared.alone and compared.past:
         yield "The baseline is made of this run alone: what lasts from its beginning to its end looks normal."
     if compared.hosts is not None and run.get("host") not in compared.hosts:
-        yield f"No run of the baseline is from {run.get('host')}: what is peculiar to its hardware makes it differ as a whole."
+        yield (
+            f"No run of the baseline is from {run.get('host')}: what is peculiar to its hardware makes it differ as a "
+            "whole."
+        )
 
 
 def _limits_of_data(evidence: Evidence, settings: ReportSettings) -> Iterator[str]:

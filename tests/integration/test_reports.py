@@ -62,8 +62,8 @@ def reports(tmp_path_factory) -> dict[str, dict]:
         ),
         (
             "unknown workload",
-            "There is no other run of train New__ImageClassification__Digits on cpu to judge this one by: it takes 1 more "
-            "(or `detectors.compare_with: past`, for what changes within it).",
+            "There is no other run of train New__ImageClassification__Digits on cpu to judge this one by: it takes 1 "
+            "more (or `detectors.compare_with: past`, for what changes within it).",
         ),
         (
             "unknown workload, short",
