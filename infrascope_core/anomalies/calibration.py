@@ -7,8 +7,8 @@ healthy run's 90th percentile is. They are averaged over a group of detectors, a
 probability falls exponentially (peaks over threshold, Pickands 1975; as in Siffer et al., KDD 2017, with the shape 0).
 
 How far healthy runs reach is learnt from runs that were each judged by the others. Few runs say little about it, one
-says nothing: a prior that ships with the package (`prior.yaml`) counts as some more runs (empirical Bayes; the logarithms
-are averaged).
+says nothing: a prior that ships with the package (`prior.yaml`) counts as some more runs (empirical Bayes; the
+logarithms are averaged).
 """
 
 from __future__ import annotations
