@@ -9,7 +9,7 @@ import numpy as np
 
 from infrascope_core.anomalies.detectors.base import Detector, damped
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Ints, Mask, Single, one_thread, principal_axes, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, one_thread, principal_axes, stored_array
 
 
 class Mahalanobis(Detector):
@@ -34,8 +34,7 @@ class Mahalanobis(Detector):
     def __init__(self, variance: float = 0.95) -> None:
         self.variance = variance
         self.centre: Array = np.zeros(0)
-        # single precision: it is most of a model file
-        self.projection: Single = np.zeros((0, 0), dtype=np.float32)
+        self.projection: Array = np.zeros((0, 0))
 
     @classmethod
     def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
@@ -44,14 +43,14 @@ class Mahalanobis(Detector):
 
     def state(self) -> Arrays:
         """Centre (features) and whitening projection (features x components)."""
-        return {"centre": self.centre, "projection": self.projection}
+        return {"centre": self.centre, "projection": self.projection.astype(np.float32)}
 
     @classmethod
     def from_state(cls, state: Arrays, features: int) -> Self:
         """Make one from its centre and projection; ValueError if they do not fit together."""
         fitted = cls()
         fitted.centre = stored_array(state, "centre", np.float64, (features,))
-        fitted.projection = stored_array(state, "projection", np.float32, (features, None))
+        fitted.projection = stored_array(state, "projection", np.float32, (features, None)).astype(np.float64)
         return fitted
 
     def _fit(self, z: Array, run: Ints) -> None:
@@ -65,7 +64,9 @@ class Mahalanobis(Detector):
             return min(int(np.searchsorted(np.cumsum(values), enough)) + 1, int(np.count_nonzero(values)))
 
         values, axes = principal_axes(z, kept)
-        self.projection = np.ascontiguousarray(axes * np.sqrt((len(z) - 1) / values), dtype=np.float32)
+        # it is most of a model file, and stored in single precision: what was fitted is what will be read
+        projection = (axes * np.sqrt((len(z) - 1) / values)).astype(np.float32)
+        self.projection = np.ascontiguousarray(projection, dtype=np.float64)
 
     def _score(self, z: Array, known: Mask) -> Array:
         with one_thread():
