@@ -63,7 +63,7 @@ def write_page(result: Evaluation, suite: Suite, settings: EvaluationSettings, d
         if simulated is None
         else simulated.runs.height + len(result.splits[suite.plan["name"]].reference),
         targets=_targets(result, suite),
-        separations=[(title, _separation(result, name)) for title, name in _titles(result)],
+        separations=[(name, _separation(result, name)) for name in result.judgements],
         alarms=_alarms(result),
         recall_picture=has_levels,
         faults=[(name, _faults(result, name)) for name in result.judgements],
@@ -74,10 +74,6 @@ def write_page(result: Evaluation, suite: Suite, settings: EvaluationSettings, d
     target = docs / "evaluation.md"
     target.write_text(page, encoding="utf-8")
     return target
-
-
-def _titles(result: Evaluation) -> list[tuple[str, str | None]]:
-    return [(name, name) for name in result.judgements]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -176,7 +172,7 @@ def _wide(result: Evaluation, data_set: str, figure: str) -> list[dict[str, Any]
     return wide.join(faults, on="run_key", how="left").sort("run_key").to_dicts()
 
 
-def _separation(result: Evaluation, name: str | None) -> str:
+def _separation(result: Evaluation, name: str) -> str:
     rows = _scope(result.figures, name)
     known = set(rows["method"].drop_nulls())
     return _table(
@@ -211,20 +207,18 @@ def _hit(rows: pl.DataFrame, k: int) -> str:
 
 def _alarms(result: Evaluation) -> str:
     lines = []
-    for title, name in _titles(result):
+    for name in result.judgements:
         parts = _parts(result, name)
         for part in [None, *parts] if len(parts) > 1 else [None]:
             rows = _scope(result.figures, name, part)
             false = _cell(rows, "false_episodes_per_hour"), _number(_value(rows, "false_window_share"), 4)
             differ = _cell(rows, "healthy_differ")
-            label = f"**{title}**" if part is None else f"{title}, {part or 'top'}"
+            label = f"**{name}**" if part is None else f"{name}, {part or 'top'}"
             lines.append([label, *(cell(rows) for cell in _ALARMS.values()), *false, differ])
     return _table(["runs", *_ALARMS, *_FALSE], lines)
 
 
-def _parts(result: Evaluation, name: str | None) -> list[str]:
-    if name is None:
-        return []
+def _parts(result: Evaluation, name: str) -> list[str]:
     found = set(result.judgements[name].runs["part"])
     order = {"low": 0, "middle": 1, "high": 2}
     return sorted(found, key=lambda part: (order.get(part, 3), part))

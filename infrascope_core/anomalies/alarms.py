@@ -45,11 +45,8 @@ def anomalous(surprisal: Array, alarm: float, allowance: float, overlap: int) ->
         beyond the allowance sum up to more than `alarm` times `overlap`.
     """
     raised = np.zeros(len(surprisal), dtype=bool)
-    adding = np.flatnonzero(surprisal > allowance)
-    if len(adding):
-        stretch = np.cumsum(np.diff(adding, prepend=adding[0]) > _GAP + 1)
-        total = np.bincount(stretch, weights=surprisal[adding] - allowance)
-        raised[adding[total[stretch] > alarm * overlap]] = True
+    for stretch in stretches(surprisal > allowance):
+        raised[stretch] = (surprisal[stretch] - allowance).sum() > alarm * overlap
     return raised
 
 

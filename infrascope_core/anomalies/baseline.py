@@ -16,7 +16,7 @@ import polars as pl
 
 from infrascope_core.anomalies.calibration import Calibration
 from infrascope_core.anomalies.detectors import BriefDeviation, Detector, calibration_groups
-from infrascope_core.anomalies.levels import by_host, level, quiet_share
+from infrascope_core.anomalies.levels import by_host, is_long, level, quiet_share
 from infrascope_core.anomalies.matrix import window_matrix
 from infrascope_core.anomalies.references import References
 from infrascope_core.anomalies.residuals import Residuals
@@ -160,9 +160,9 @@ class Baseline:
     def _calibrated(self, scores: Array, windows: pl.DataFrame) -> Iterator[tuple[Ints, int, Array, Array]]:
         """For each run, host and group of detectors: its rows, the group, their surprisals and departures."""
         for _, rows in by_host(windows):
-            share = quiet_share(windows["start_ts"].gather(rows), self.settings)
+            long = is_long(windows["start_ts"].gather(rows), self.settings)
             for group, (calibration, columns) in enumerate(zip(self.calibrations, self.groups, strict=True)):
                 own = scores[rows[:, None], columns]
-                here = calibration.of_long_run(own) if share >= 0.5 else calibration
-                own_level = here.level(own, share)
+                here = calibration.of_long_run(own) if long else calibration
+                own_level = here.level(own, quiet_share(long, self.settings))
                 yield rows, group, here.surprisal(own, own_level), here.weights(own, own_level)

@@ -27,6 +27,8 @@ _ROUNDS = 2
 """A level changes which reference window is nearest, and so the level."""
 _NOTICEABLE = 1.0
 """A feature whose level is nearer than this, in scales, is at its references' level: less is noise."""
+_USUAL, _WEIGHT = 1.0, 3.0
+"""How far levels of healthy runs lie apart, in scales, before any is seen; and how many runs that counts as."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +50,17 @@ class Levels:
     quiet: list[Ints]
 
 
-def quiet_share(start_ts: pl.Series, settings: DetectorSettings) -> float:
+def is_long(start_ts: pl.Series, settings: DetectorSettings) -> bool:
+    """Whether a run was watched for so much longer than an incident lasts that most of its windows are normal."""
+    return _number(_since(start_ts), settings) > 1
+
+
+def quiet_share(long: bool, settings: DetectorSettings) -> float:
     """Share of a run's windows that are taken to be quiet.
 
     A run of minutes may be faulty for most of its time; what was watched for days was not.
     """
-    return settings.quiet_share if _number(_since(start_ts), settings) == 1 else 0.5
+    return 0.5 if long else settings.quiet_share
 
 
 def _since(start_ts: pl.Series) -> Array:
@@ -78,7 +85,7 @@ def periods(windows: pl.DataFrame, settings: DetectorSettings) -> Iterator[tuple
         for turn in range(number):
             own = rows[period == turn]
             if len(own):
-                yield key, own, settings.quiet_share if number == 1 else 0.5
+                yield key, own, quiet_share(number > 1, settings)
 
 
 def by_host(windows: pl.DataFrame) -> Iterator[tuple[tuple[str, str], Ints]]:
@@ -121,7 +128,10 @@ def level(references: References, z: Array, windows: pl.DataFrame, settings: Det
             residual = own - nearest
             chosen = _quietest(residual - offsets[turn], share)
             found = np.nan_to_num(median(residual[chosen], 0))
-            offsets[turn] = np.where(np.abs(found) > _NOTICEABLE, found, 0.0)
+            found = np.where(np.abs(found) > _NOTICEABLE, found, 0.0)
+            if np.array_equal(found, offsets[turn]):  # most runs are at their references' level
+                break
+            offsets[turn] = found
             nearest = references.expected(own - offsets[turn], run, at)
         expected[rows] = nearest + offsets[turn]
         quiet.append(rows[chosen])
@@ -138,10 +148,6 @@ def _quietest(residual: Array, share: float) -> Ints:
     fewest = min(_FEWEST, int(np.ceil(len(size) / 3)))
     number = min(len(size), max(fewest, int(np.ceil(share * len(size)))))
     return np.argsort(size, kind="stable")[:number]
-
-
-_USUAL, _WEIGHT = 1.0, 3.0
-"""How far levels of healthy runs lie apart, in scales, before any is seen; and how many runs that counts as."""
 
 
 def between_runs(levels: Levels) -> Array:

@@ -18,12 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from infrascope_core.anomalies.matrix import PSEUDO_FEATURES, STILL
 from infrascope_core.numeric import Array
+from infrascope_core.run_files.columns import is_differenced
 from infrascope_core.store.lake import fingerprint
 
 _DATA = (files(__package__) / "materiality.yaml").read_text(encoding="utf-8")
 CODE_VERSION = fingerprint("1", _DATA)
 """Raise the number when the same metrics would have other least changes."""
-_DIFFERENCED = re.compile(r"^[^:]*_diff:")
 _MOVES = 0.1
 """A signal whose standard deviation is this share of what matters moves visibly."""
 _PSEUDO = 0.1
@@ -87,7 +87,7 @@ def least_changes(features: pl.DataFrame, samples_apart: float) -> dict[str, flo
         least = rule.least or 0.0
         if rule.of is not None and rule.share is not None:
             least = rule.share * max((value for name, value in largest.items() if rule.of.search(name)), default=0.0)
-        if rule.per_second and _DIFFERENCED.match(metric):
+        if rule.per_second and is_differenced(metric):
             least *= samples_apart
         if least > 0:
             changes[metric] = least

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from infrascope_core.numeric import Array
-from infrascope_core.run_files.columns import catalogue_name, unit
+from infrascope_core.run_files.columns import catalogue_name, is_differenced, unit
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names, split_hosts
 from infrascope_core.store.lake import fingerprint
 
@@ -28,7 +28,6 @@ CODE_VERSION = fingerprint("1", _DATA)
 """Raise the number when the reanalysis of the same telemetry would differ."""
 DERIVED = "Derived"
 """Source of derived metrics, as in `Derived:IPC[-]`."""
-_DIFFERENCED = re.compile(r"^[^:]*_diff:")
 _MODULI = (2.0**32, 2.0**64)
 
 
@@ -209,7 +208,7 @@ def _evaluate(
     """Values of a derived metric, NaN where missing; None where the parts' meaning is not known."""
     formula, sources = derivation.formula, derivation.sources
     values = matrix(telemetry, sources)
-    differenced = np.array([bool(_DIFFERENCED.match(name)) for name in sources])
+    differenced = np.array([is_differenced(name) for name in sources])
     counts = ~differenced & bool(cumulative & set(sources))
     per_second = np.array([unit(name).endswith("/s") for name in sources])
     if formula.per_second and not (differenced | counts | per_second).all():

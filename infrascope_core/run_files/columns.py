@@ -31,6 +31,7 @@ _INSTANCES = (
     re.compile(r"(?<=\.)(?:lo|(?:eth|ib|en|wl|ww|bond|br|veth|docker|hsn|mlx|team|tun|tap)\w*)(?=\[|\.|$)"),
     re.compile(r"(?<=\.)(?:[svh]d[a-z]+\d*|xvd[a-z]+\d*|nvme\d+n\d+(?:p\d+)?|(?:dm-|md|loop|sr|zram)\d+)(?=\[|\.|$)"),
 )
+_DIFFERENCED = re.compile(r"^[^:]*_diff:")
 _MIN_SHARE = 0.1
 """A host other than the file name's must own this share of the columns, else it is part of a metric."""
 
@@ -83,6 +84,11 @@ def family(metric: str) -> str:
     for instance in _INSTANCES:
         metric = instance.sub("#", metric)
     return metric
+
+
+def is_differenced(metric: str) -> bool:
+    """Whether its source says that the collector wrote changes since the sample before (`Storage_diff:...`)."""
+    return _DIFFERENCED.match(metric) is not None
 
 
 def is_gpu_metric(metric: str) -> bool:

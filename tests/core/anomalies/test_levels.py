@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.anomalies.levels import Levels, between_runs, periods, quiet_share
+from infrascope_core.anomalies.levels import Levels, between_runs, is_long, periods, quiet_share
 from infrascope_core.anomalies.offsets import level_offsets
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import LEVEL_OFFSETS
@@ -28,6 +28,10 @@ def every(seconds: int, number: int) -> pl.DataFrame:
     )
 
 
+def share_of(windows: pl.DataFrame, settings: DetectorSettings) -> float:
+    return quiet_share(is_long(windows["start_ts"], settings), settings)
+
+
 def test_a_run_has_one_level_and_what_was_watched_for_weeks_one_every_two_days():
     ((key, rows, share),) = periods(every(1, 300), SETTINGS)
     assert (key, rows.tolist(), share) == (("r", "h"), list(range(300)), 0.1)
@@ -35,8 +39,8 @@ def test_a_run_has_one_level_and_what_was_watched_for_weeks_one_every_two_days()
     assert len(parts) == 7  # of 15 days and 23 hours
     assert np.concatenate([rows for rows, _ in parts]).tolist() == list(range(24 * 16))
     assert {share for _, share in parts} == {0.5}
-    assert quiet_share(every(3600, 24 * 16)["start_ts"], SETTINGS) == 0.5
-    assert quiet_share(every(1, 1)["start_ts"], SETTINGS) == 0.1
+    assert share_of(every(3600, 24 * 16), SETTINGS) == 0.5
+    assert share_of(every(1, 1), SETTINGS) == 0.1
 
 
 @pytest.fixture(scope="module")
@@ -100,5 +104,7 @@ def test_at_least_a_third_of_a_short_run_can_stand_out(baseline):
 
 def test_settings_say_how_long_an_incident_lasts():
     brief = DetectorSettings(longest_incident_s=3600)
-    assert quiet_share(every(60, 600)["start_ts"], brief) == 0.5
-    assert quiet_share(every(60, 600)["start_ts"], SETTINGS) == 0.1
+    assert share_of(every(60, 600), brief) == 0.5
+    assert share_of(every(60, 600), SETTINGS) == 0.1
+    # however many windows of a run of minutes are taken to be quiet, it does not become a long one
+    assert not is_long(every(60, 600)["start_ts"], DetectorSettings(quiet_share=0.5))
