@@ -50,7 +50,7 @@ def test_what_the_packages_import_is_declared(package, extra):
     assert imported(ROOT / package) - names_of(EXTRAS[extra]) <= RUNTIME
 
 
-@pytest.mark.parametrize("folder", ["tests", "benchmarks", "data/sample"])
+@pytest.mark.parametrize("folder", ["tests", "benchmarks"])
 def test_what_tests_and_benchmarks_import_is_declared(folder):
     assert imported(ROOT / folder) <= RUNTIME | names_of(EXTRAS["test"])
 

@@ -10,22 +10,24 @@ from pathlib import Path
 import polars as pl
 
 from infrascope_core.anomalies.attribution import reasons
-from infrascope_core.anomalies.baseline import ANY
+from infrascope_core.anomalies.baseline import ANY, Baseline
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
 from infrascope_core.anomalies.offsets import level_offsets
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, reference_runs
-from infrascope_core.anomalies.run_features import features_of_run
+from infrascope_core.anomalies.run_features import features_of_run, structure_of_run, window_length
 from infrascope_core.anomalies.sampling import sampled_features
 from infrascope_core.anomalies.scoring import score
+from infrascope_core.anomalies.structural_alarms import usual_kinds, with_structure
 from infrascope_core.anomalies.tables import (
     ANOMALY_REASONS,
     ANOMALY_SCORES,
     BASELINES,
     LEVEL_OFFSETS,
+    STRUCTURAL_CHANGES,
     WINDOW_FEATURES,
 )
-from infrascope_core.contract import WORKLOAD_KEY
+from infrascope_core.contract import TEXTS, WINDOW_KEY, WORKLOAD_KEY
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import watched_as_text
@@ -102,13 +104,46 @@ def _model_files(folder: DataFolder, unit: str) -> Sequence[Path]:
 
 
 def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    baseline = baseline_of(folder, key)
+    settings, baseline = folder.settings.detectors, baseline_of(folder, key)
+    changes, usual = folder.lake.read(STRUCTURAL_CHANGES, key), frozenset[tuple[str, str]]()
     if baseline is None:
-        return ANOMALY_SCORES.empty(), ANOMALY_REASONS.empty(), LEVEL_OFFSETS.empty()
-    settings, baseline = folder.settings.detectors, baseline.without(key)
-    residuals = baseline.judge(folder.lake.read(WINDOW_FEATURES, key))
-    scores = score(baseline, residuals)
-    return scores, reasons(baseline, residuals, scores, settings), level_offsets(baseline, residuals, settings)
+        scores = _unjudged(folder, key) if changes.height else ANOMALY_SCORES.empty()
+        why, offsets = ANOMALY_REASONS.empty(), LEVEL_OFFSETS.empty()
+    else:
+        usual = _usual_structure(folder, baseline, key)
+        baseline = baseline.without(key)
+        residuals = baseline.judge(folder.lake.read(WINDOW_FEATURES, key))
+        scores = score(baseline, residuals)
+        why = reasons(baseline, residuals, scores, settings)
+        offsets = level_offsets(baseline, residuals, settings)
+    length = window_length(folder, key)
+    return *with_structure(scores, why, changes, window_length=length, usual=usual, settings=settings), offsets
+
+
+def _unjudged(folder: DataFolder, key: str) -> pl.DataFrame:
+    """The windows of a run that has no baseline, as rows of `anomaly_scores`."""
+    windows = folder.lake.read(WINDOW_FEATURES, key, [*WINDOW_KEY, "start_ts"]).unique().sort(WINDOW_KEY)
+    nothing = {"flagged_by": pl.lit([], dtype=TEXTS), "agreement": pl.lit(0)}
+    return windows.select(
+        name if name in windows.columns else nothing.get(name, pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in ANOMALY_SCORES.schema.items()
+    )
+
+
+def _usual_structure(folder: DataFolder, baseline: Baseline, key: str) -> frozenset[tuple[str, str]]:
+    """What happens to metrics in the references as well, but for the run itself."""
+    runs = [run for run in baseline.references.runs if run != key and folder.lake.has(STRUCTURAL_CHANGES, run)]
+    if not runs:
+        return frozenset()
+    kinds = folder.once(
+        ("structure of references", baseline.identity.version),
+        lambda: {
+            run: folder.lake.read(STRUCTURAL_CHANGES, run).select("metric", "kind").rows()
+            for run in baseline.references.runs
+            if folder.lake.has(STRUCTURAL_CHANGES, run)
+        },
+    )
+    return usual_kinds([kinds[run] for run in runs])
 
 
 def _fitted_here(folder: DataFolder, key: str) -> str:
@@ -119,11 +154,11 @@ def _fitted_here(folder: DataFolder, key: str) -> str:
 PRODUCTS = (
     Product(
         _STAGE,
-        (WINDOW_FEATURES,),
+        (WINDOW_FEATURES, STRUCTURAL_CHANGES),
         Scope.PER_RUN,
-        features_of_run,
+        lambda folder, key: (features_of_run(folder, key), structure_of_run(folder, key)),
         inputs=(TELEMETRY, Part(METRIC_CATALOG, watched_as_text)),
-        code_version="3",
+        code_version="4",
         settings=("features",),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         libraries=("numpy",),
@@ -147,9 +182,9 @@ PRODUCTS = (
         (ANOMALY_SCORES, ANOMALY_REASONS, LEVEL_OFFSETS),
         Scope.PER_RUN,
         _judge,
-        inputs=(WINDOW_FEATURES, Part(BASELINES, baseline_version)),
+        inputs=(WINDOW_FEATURES, STRUCTURAL_CHANGES, Part(BASELINES, baseline_version)),
         depends_on=_fitted_here,
-        code_version="4",
+        code_version="5",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
         decisions=(20, 21),

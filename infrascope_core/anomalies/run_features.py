@@ -8,6 +8,7 @@ from datetime import timedelta
 import polars as pl
 
 from infrascope_core.anomalies.features import window_features
+from infrascope_core.anomalies.structure import structural_changes
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
@@ -34,6 +35,11 @@ def features_of_run(folder: DataFolder, key: str) -> pl.DataFrame:
         classes = {metric: name for metric, name in watched.items() if name is not None}
         parts.append(window_features(reanalysed, settings, list(watched), classes))
     return pl.concat(parts)
+
+
+def structure_of_run(folder: DataFolder, key: str) -> pl.DataFrame:
+    """The table `structural_changes` of a run: of all its metrics, also those that are not watched."""
+    return structural_changes(folder.lake.read(TELEMETRY, key), folder.settings.features)
 
 
 def window_length(folder: DataFolder, key: str) -> timedelta:

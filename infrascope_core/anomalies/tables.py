@@ -55,6 +55,21 @@ WINDOW_FEATURES = Table(
         *(Column(f, REAL, "as tsfresh defines it; none where a sample is missing") for f in FEATURES),
     ),
 )
+STRUCTURAL_CHANGES = Table(
+    "structural_changes",
+    "Metrics whose telemetry itself changes for a while: they give no values, or the same one again and again.",
+    (*HOST_KEY, "number"),
+    (
+        RUN_KEY,
+        HOST,
+        Column("number", INT, "1 is the first of the host"),
+        METRIC,
+        Column("kind", TEXT, "`missing`: samples have no value; `still`: what changes all the time does not"),
+        Column("start_ts", TIME, "the first sample of it", of=("telemetry.ts",)),
+        Column("end_ts", TIME, "the last sample of it", of=("telemetry.ts",)),
+        Column("surprisal", REAL, "-log10 of how likely that is after all the other samples (rule of succession)"),
+    ),
+)
 BASELINES = Table(
     "baselines",
     "What normal looks like for a workload. Fitted: later runs are judged by it until a refit.",

@@ -72,7 +72,7 @@ def run_report(
         "anomalous" if episodes else "differs" if offsets else "normal" if judged.height else "not_judged"
     )
     if verdict == "anomalous":
-        why, step = _why_anomalous(scores, judged.height, anomalous.height, episodes), episodes[0].next_step
+        why, step = _why_anomalous(scores, anomalous.height, episodes), episodes[0].next_step
         why += f" Besides, {_why_differs(offsets, settings)}" if offsets else ""
     elif verdict == "differs":
         why = f"Nothing stands out within it, but {_why_differs(offsets, settings)}"
@@ -110,10 +110,10 @@ def run_report(
     )
 
 
-def _why_anomalous(scores: pl.DataFrame, judged: int, anomalous: int, episodes: Sequence[EpisodeReport]) -> str:
+def _why_anomalous(scores: pl.DataFrame, anomalous: int, episodes: Sequence[EpisodeReport]) -> str:
     worst, one = episodes[0], len(episodes) == 1
     several_days = scores["start_ts"].dt.date().n_unique() > 1
-    share = f"{anomalous} of {judged} windows {'is' if anomalous == 1 else 'are'} anomalous"
+    share = f"{anomalous} of {scores.height} windows {'is' if anomalous == 1 else 'are'} anomalous"
     number = "one episode" if one else f"{len(episodes)} episodes"
     since = f"{'from' if one else 'the strongest from'} {moment(several_days, worst.start)}"
     return f"{share}, in {number}; {since}: {worst.headline}"

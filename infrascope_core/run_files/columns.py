@@ -86,6 +86,12 @@ def family(metric: str) -> str:
     return metric
 
 
+@lru_cache(maxsize=65_536)
+def instance(metric: str) -> str:
+    """The core, GPU, interface or disk that a metric is of; empty if it is of none."""
+    return " ".join(found[0] for pattern in _INSTANCES if (found := pattern.search(metric)))
+
+
 def is_differenced(metric: str) -> bool:
     """Whether its source says that the collector wrote changes since the sample before (`Storage_diff:...`)."""
     return _DIFFERENCED.match(metric) is not None

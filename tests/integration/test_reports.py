@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,31 @@ def reports(tmp_path_factory) -> dict[str, dict]:
         replace_column(cases["all excluded"], name, lambda row, cell: "")
     refresh(folder)
     return {name: json.loads(report_files(folder, path.stem)[1].read_text()) for name, path in cases.items()}
+
+
+@pytest.mark.parametrize("kind", ["vanishes", "arrives late", "stands still"])
+def test_the_first_run_of_a_workload_shows_what_becomes_of_its_metrics(tmp_path, kind):
+    runs = tmp_path / "runs"
+    path, name = write_run(runs, 1), "AverageCPU"
+    change = {
+        "vanishes": lambda row, cell: cell if row < 150 else "",
+        "arrives late": lambda row, cell: "" if row < 150 else cell,
+        "stands still": lambda row, cell: cell if row < 150 else "31.4159",
+    }
+    replace_column(path, name, lambda row, cell: f"{30 + (row * 7919 % 100) / 40:.4f}")
+    replace_column(path, name, change[kind])
+    folder = DataFolder(tmp_path / "data", sources=(runs,))
+    refresh(folder)
+    report = json.loads(report_files(folder, path.stem)[1].read_text())
+    (episode,) = report["episodes"]
+    began = datetime.fromisoformat(report["started_at"])
+    start, end = ((datetime.fromisoformat(episode[at]) - began).total_seconds() for at in ("start", "end"))
+    changed = (0.0, 15.0) if kind == "arrives late" else (15.0, 40.0)
+    assert report["verdict"] == "anomalous" and episode["subsystems"][0]["subsystem"] == "CPU"
+    assert (start, end) == pytest.approx(changed, abs=3.0)
+    # what is wrong is said; that nothing else could be judged, too
+    assert "AverageCPUUtilization" in episode["claims"][0]
+    assert any("no other run" in limit or "no baseline" in limit for limit in report["limits"])
 
 
 @pytest.mark.parametrize(

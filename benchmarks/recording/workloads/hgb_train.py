@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from rhythm import arguments, rounds
 from sklearn.ensemble import HistGradientBoostingClassifier
+
+from benchmarks.recording.workloads.rhythm import arguments, rounds
 
 PERIOD_S = 1.5
 SAMPLE_ROWS = 20_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import joblib
 import numpy as np
-from rhythm import arguments, rounds
+
+from benchmarks.recording.workloads.rhythm import arguments, rounds
 
 PERIOD_S = 1.0
 BATCHES, BATCH_ROWS = 6, 4096

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from rhythm import arguments, rounds
 from sklearn.linear_model import SGDClassifier
+
+from benchmarks.recording.workloads.rhythm import arguments, rounds
 
 PERIOD_S = 1.0
 PASSES = 3

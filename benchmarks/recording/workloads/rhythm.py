@@ -13,12 +13,16 @@ from pathlib import Path
 
 
 def arguments() -> tuple[Path, float]:
-    """The folder of prepared inputs and the seconds to run; puts the process on the first core."""
+    """The folder of prepared inputs and the seconds to run; puts the process on the first core, and notes its number.
+
+    `FOLDER/workload.pid` is for the faults that are done to the workload itself.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=45)
     given = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    (given.folder / "workload.pid").write_text(str(os.getpid()), encoding="utf-8")
     return given.folder, given.seconds
 
 
