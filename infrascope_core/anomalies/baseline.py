@@ -24,6 +24,8 @@ from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.standardisation import Moments
 from infrascope_core.numeric import Array, Ints
 
+ITSELF = "itself"
+"""`Identity.compared_with` of a baseline that is made of the run which it judges, for want of others."""
 ANY = "any"
 """Phase or workload of a baseline that serves all of them."""
 
@@ -36,7 +38,8 @@ class Identity:
     ----------
     compared_with : str
         `workload`: the workload's runs; `reference`: those known to be healthy, or named; `past`: the first windows of
-        the judged run itself; each with the platform's runs where phase and workload are `any`.
+        the judged run itself; each with the platform's runs where phase and workload are `any`. `itself`: all windows
+        of the judged run, there being no other.
     """
 
     platform: str
@@ -51,8 +54,9 @@ class Identity:
         """In words, for claims and reports."""
         whose = f"{self.phase} {self.workload}" if self.workload != ANY else f"all workloads on {self.platform}"
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
-        kind = {"reference": f"{runs} known to be healthy", "past": "the run's own past"}.get(self.compared_with, runs)
-        return f"{kind} of {whose}" if self.compared_with != "past" else kind
+        own = {"past": "the run's own past", ITSELF: "the run itself"}.get(self.compared_with)
+        known = f"{runs} known to be healthy" if self.compared_with == "reference" else runs
+        return own or f"{known} of {whose}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +110,13 @@ class Baseline:
         return replace(self, detectors=tuple(folds[number % len(folds)] for folds in self.held_out))
 
     def judges(self, run_key: str) -> bool:
-        """Whether it can raise an alarm on a run: not if the run is all that it is made of, but for its own past."""
-        return self.references.runs != (run_key,) or self.identity.compared_with == "past"
+        """Whether it can judge a run: not if the run is all that it is made of, but for that purpose."""
+        return self.references.runs != (run_key,) or self.identity.compared_with in {"past", ITSELF}
+
+    @property
+    def of_itself(self) -> bool:
+        """Whether it is made of the run that it judges, so that what is not anomalous is not known to be normal."""
+        return self.identity.compared_with == ITSELF
 
     @property
     def metrics(self) -> int:
@@ -164,5 +173,6 @@ class Baseline:
             for group, (calibration, columns) in enumerate(zip(self.calibrations, self.groups, strict=True)):
                 own = scores[rows[:, None], columns]
                 here = calibration.of_long_run(own) if long else calibration
+                here = calibration.of_itself(own) if self.of_itself else here
                 own_level = here.level(own, quiet_share(long, self.settings))
                 yield rows, group, here.surprisal(own, own_level), here.weights(own, own_level)

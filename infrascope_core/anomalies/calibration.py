@@ -34,6 +34,8 @@ _LEAST_REACH = 1e-2
 _LEAST_DECAY = 0.05
 _TINY = 1e-12
 _OWN = 2.0
+_UNTOUCHED = 0.6
+"""Quantile of a run's scores that a fault in less than two fifths of its windows does not reach."""
 _FEWEST = 20
 """Windows of a run from which its quantiles can be read."""
 
@@ -160,6 +162,15 @@ class Calibration:
         seen = np.maximum((loud - middle) * (LOUD - QUIET) / (LOUD - 0.5), _LEAST_REACH)
         reach = np.exp((np.log(self.reach) + _OWN * np.log(seen)) / (1.0 + _OWN))
         return Calibration(np.maximum(reach, self.reach), self.usual, self.decay)
+
+    def of_itself(self, scores: Array) -> Calibration:
+        """The same for a run that is judged by itself: how far it reaches is seen in its quieter windows."""
+        known = ~np.isnan(scores).any(axis=1)
+        if known.sum() < _FEWEST:
+            return self
+        quiet, middle = np.quantile(_logs(scores[known]), [QUIET, _UNTOUCHED], axis=0)
+        seen = np.maximum((middle - quiet) * (LOUD - QUIET) / (_UNTOUCHED - QUIET), _LEAST_REACH)
+        return Calibration(np.maximum(seen, self.reach), self.usual, self.decay)
 
     def combine(self, scores: Array, level: Array) -> Array:
         """Mean of the standardised scores of windows x detectors: 0 is the quiet level, 1 a healthy 90th percentile."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies import materiality
-from infrascope_core.anomalies.baseline import ANY, Baseline, Identity
+from infrascope_core.anomalies.baseline import ANY, ITSELF, Baseline, Identity
 from infrascope_core.anomalies.calibration import Calibration, Prior, shipped_prior
 from infrascope_core.anomalies.detectors import Detector, calibration_groups, unfitted
 from infrascope_core.anomalies.levels import between_runs, level
@@ -35,6 +36,8 @@ _TURN = 10
 """Windows of a run that go into one fold together, because neighbours share samples."""
 _STANDS_FOR_CONSTANT = "maximum"
 """Of a metric that never moved, one feature is watched: all others would repeat it."""
+_FAR = 0.2
+"""A run that is judged by itself is compared with what lies this share of it away: what lasts less has no like."""
 _REPEATS = "sum_values"
 """Of a metric that has a mean, this is the same again."""
 
@@ -95,7 +98,7 @@ def fit_baseline(
     z = moments.standardise(x)
     del x
     run_keys, place = index["run_key"].to_list(), index["window"].to_numpy()
-    same_program = ANY not in {phase, workload} and compared_with != "past"
+    same_program = ANY not in {phase, workload} and compared_with not in {"past", ITSELF}
     references = References.learn(
         z,
         run_keys,
@@ -103,6 +106,8 @@ def fit_baseline(
         (settings.place_windows, settings.place_share) if same_program else None,
         -(-cut.samples // cut.stride),
     )
+    if compared_with == ITSELF:
+        references = replace(references, apart=max(references.overlap, int((place.max() + 1) * _FAR)))
     expected, levels = level(references, z, index, settings)
     z -= expected
     del expected

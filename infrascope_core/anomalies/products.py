@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from infrascope_core.anomalies.alone import fit_alone
 from infrascope_core.anomalies.attribution import reasons
 from infrascope_core.anomalies.baseline import ANY, Baseline
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
@@ -31,7 +32,7 @@ from infrascope_core.contract import TEXTS, WINDOW_KEY, WORKLOAD_KEY
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import watched_as_text
-from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import FAULTS, TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Part, Product, Scope, Tick
@@ -110,14 +111,21 @@ def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl
         scores = _unjudged(folder, key) if changes.height else ANOMALY_SCORES.empty()
         why, offsets = ANOMALY_REASONS.empty(), LEVEL_OFFSETS.empty()
     else:
-        usual = _usual_structure(folder, baseline, key)
-        baseline = baseline.without(key)
-        residuals = baseline.judge(folder.lake.read(WINDOW_FEATURES, key))
+        usual, features = _usual_structure(folder, baseline, key), folder.lake.read(WINDOW_FEATURES, key)
+        baseline = baseline.without(key) if baseline.judges(key) else _of_itself(folder, key, features) or baseline
+        residuals = baseline.judge(features)
         scores = score(baseline, residuals)
         why = reasons(baseline, residuals, scores, settings)
-        offsets = level_offsets(baseline, residuals, settings)
+        # a run has no level of its own beside itself
+        offsets = LEVEL_OFFSETS.empty() if baseline.of_itself else level_offsets(baseline, residuals, settings)
     length = window_length(folder, key)
     return *with_structure(scores, why, changes, window_length=length, usual=usual, settings=settings), offsets
+
+
+def _of_itself(folder: DataFolder, key: str, features: pl.DataFrame) -> Baseline | None:
+    run, settings = run_file(folder, key), folder.settings
+    platform, phase, workload = (str(run[name]) for name in WORKLOAD_KEY)
+    return fit_alone(features, platform, phase, workload, settings.detectors, windows=settings.features)
 
 
 def _unjudged(folder: DataFolder, key: str) -> pl.DataFrame:

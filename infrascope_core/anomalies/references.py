@@ -48,6 +48,8 @@ class References:
         where runs are not known to be of one program, or their places mean nothing.
     overlap : int
         Windows of one run that are nearer than this share samples.
+    apart : int
+        Where there is one run, its windows are compared with those that are at least so many places away.
     """
 
     z: NDArray[np.float16]
@@ -57,6 +59,7 @@ class References:
     basis: Single
     band: tuple[int, float] | None
     overlap: int
+    apart: int
 
     @classmethod
     def learn(
@@ -74,13 +77,14 @@ class References:
             np.ascontiguousarray(axes, dtype=np.float32),
             band,
             overlap,
+            overlap,
         )
 
     def expected(self, z: Array, run_keys: Sequence[str], place: Ints) -> Array:
         """What is expected of windows x features, standardised: the most similar reference window of another run.
 
         A window that is itself a reference is never compared with its own run, unless that is the only one; then
-        with windows that share no sample with it. Where nothing is left, 0, the location, is expected.
+        with windows that are `apart` from it. Where nothing is left, 0, the location, is expected.
         """
         expected = np.zeros(z.shape)
         code = {key: i for i, key in enumerate(self.runs)}
@@ -111,7 +115,7 @@ class References:
         if len(self.runs) > 1:
             allowed = ~same_run
         else:
-            allowed = ~same_run | (apart >= self.overlap)
+            allowed = ~same_run | (apart >= self.apart)
         if self.band is not None:
             windows, share = self.band
             near = allowed & (apart <= np.maximum(windows, (share * place).astype(np.int64))[:, None])
@@ -150,7 +154,7 @@ class References:
         fits = len(z) > 0 and len(band) in {0, 2} and np.isfinite(band).all() and not np.isinf(z).any()
         if not fits or run.min() < 0 or run.max() >= len(runs):
             raise ValueError("the reference windows do not fit the names")
-        return cls(z, run, place, runs, basis, (int(band[0]), band[1]) if band else None, overlap)
+        return cls(z, run, place, runs, basis, (int(band[0]), band[1]) if band else None, overlap, overlap)
 
 
 def _bounded(z: NDArray[np.float16] | Array) -> Single:

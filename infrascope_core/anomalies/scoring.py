@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.alarms import anomalous, held
+from infrascope_core.anomalies.alone import comparable
 from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.calibration import together
 from infrascope_core.anomalies.levels import by_host
@@ -42,6 +43,10 @@ def score(baseline: Baseline, residuals: Residuals) -> pl.DataFrame:
     limits = np.array([baseline.thresholds[name] for name in order])
     flags = scores > limits
     surprisal = baseline.surprisal(scores, windows)
+    if baseline.of_itself:
+        for _, rows in by_host(windows):
+            surprisal[rows[~comparable(together(surprisal[rows]))]] = np.nan
+    raised = pl.Series(_anomalous(baseline, residuals, surprisal))
     judged = [run_key for run_key in windows["run_key"].unique() if baseline.judges(run_key)]
     return (
         windows.with_columns(
@@ -54,9 +59,7 @@ def score(baseline: Baseline, residuals: Residuals) -> pl.DataFrame:
                 [[name for name, flag in zip(order, row, strict=True) if flag] for row in flags.tolist()],
                 dtype=pl.List(pl.String),
             ),
-            anomalous=pl.when(pl.col("run_key").is_in(judged)).then(
-                pl.Series("anomalous", _anomalous(baseline, residuals, surprisal))
-            ),
+            anomalous=pl.when(pl.col("run_key").is_in(judged) & (raised | (not baseline.of_itself))).then(raised),
             baseline_version=pl.lit(baseline.identity.version),
         )
         .select(ANOMALY_SCORES.schema.names())

@@ -73,5 +73,8 @@ class DetectorSettings(Section):
     """... but no more seconds than this and no fewer than 3 windows."""
     peak_metrics: int = Field(8, ge=1)
     """How many metrics, the most deviating ones, make the score of the detector `peaks`."""
+    own_range: float = Field(0.97, gt=0, le=1)
+    """Quantile of a metric's deviations that is its range where a baseline has one run: its start has nothing like it.
+    A run that is judged by itself has 0.7."""
     reasons_per_window: int = Field(10, ge=1)
     """Most reasons of a window, one metric family each."""

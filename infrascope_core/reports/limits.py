@@ -19,18 +19,21 @@ def limits_of(
     evidence: Evidence,
     compared: ComparedWith | None,
     window_samples: int,
+    least_windows: int,
     settings: ReportSettings,
 ) -> list[str]:
     """One sentence for each thing that limits the verdict; what prevents one comes first."""
     return [
-        *_obstacles(evidence, compared, window_samples),
+        *_obstacles(evidence, compared, window_samples, least_windows),
         *_limits_of_length(evidence.features, settings),
         *(_limits_of_baseline(evidence.run, compared) if compared else ()),
         *_limits_of_data(evidence, settings),
     ]
 
 
-def _obstacles(evidence: Evidence, compared: ComparedWith | None, window_samples: int) -> Iterator[str]:
+def _obstacles(
+    evidence: Evidence, compared: ComparedWith | None, window_samples: int, least_windows: int
+) -> Iterator[str]:
     run, quality = evidence.run, evidence.quality.filter(pl.col("metric") != INTERVAL)
     windows, samples = evidence.windows, run.get("samples") or 0
     if not windows and samples < window_samples:
@@ -43,12 +46,16 @@ def _obstacles(evidence: Evidence, compared: ComparedWith | None, window_samples
     elif compared is None:
         yield (
             f"There is no baseline for {run.get('phase')} {run.get('workload')} on {run.get('platform')}: "
-            "the workload is new, or has too few windows."
+            + (
+                f"the run has {windows} of the {least_windows} windows that one takes."
+                if windows < least_windows
+                else "the workload is new."
+            )
         )
     elif compared.alone and evidence.scores["anomalous"].null_count():
         yield (
             f"There is no other run of {run.get('phase')} {run.get('workload')} on {run.get('platform')} to judge this "
-            "one by: it takes 1 more (or `detectors.compare_with: past`, for what changes within it)."
+            "one by: it takes 1 more. Compared with itself alone, what comes and goes can stand out, what lasts cannot."
         )
     elif evidence.scores["anomalous"].null_count() == evidence.scores.height:
         yield "The baseline shares no metric with the run."

@@ -58,6 +58,7 @@ def _anomaly_report(folder: DataFolder, key: str) -> pl.DataFrame:
         ),
         _compared_with(folder, key, scores),
         window_samples=folder.settings.features.samples,
+        least_windows=folder.settings.detectors.min_windows,
         settings=folder.settings.reports,
     )
     markdown, as_data = report_files(folder, key)

@@ -41,6 +41,7 @@ def run_report(
     compared: ComparedWith | None,
     *,
     window_samples: int,
+    least_windows: int,
     settings: ReportSettings,
 ) -> RunReport:
     """Judge a run, and say why and what follows.
@@ -53,6 +54,8 @@ def run_report(
         What the run was judged by; None where there is no baseline for it.
     window_samples : int
         Samples of a feature window.
+    least_windows : int
+        Windows that a baseline takes.
     settings : ReportSettings
         Lengths and limits.
 
@@ -65,7 +68,7 @@ def run_report(
     judged = scores.filter(pl.col("anomalous").is_not_null())
     anomalous = scores.filter(pl.col("anomalous"))
     flagged = scores.filter(pl.col("agreement") > 0)
-    limits = limits_of(evidence, compared, window_samples, settings)
+    limits = limits_of(evidence, compared, window_samples, least_windows, settings)
     episodes = [_episode(row) for row in _worst_first(evidence.episodes).iter_rows(named=True)]
     deviations, offsets = _deviations(evidence.deviations), _offsets(evidence.offsets)
     verdict: Verdict = (

@@ -89,7 +89,7 @@ def test_the_first_run_of_a_workload_shows_what_becomes_of_its_metrics(tmp_path,
         (
             "unknown workload",
             "There is no other run of train New__ImageClassification__Digits on cpu to judge this one by: it takes 1 "
-            "more (or `detectors.compare_with: past`, for what changes within it).",
+            "more. Compared with itself alone, what comes and goes can stand out, what lasts cannot.",
         ),
         (
             "unknown workload, short",

@@ -23,8 +23,6 @@ _LEAST_RATIO = 1e-3
 _LEAST_RANGE = 0.3
 """A feature's own range is at least this, in scales: one that hardly ever moved is not out of range once it moves."""
 
-_MOST = 0.97
-"""Quantile that stands for the largest where a run was compared with itself: its start has nothing like it."""
 _FEATURES = 3
 """How many features, the most deviating ones, say how far a metric deviates."""
 
@@ -41,6 +39,8 @@ class SustainedDeviation(Detector):
         Metric of each feature; the features of a metric lie together.
     top : int
         How many metrics are averaged, the most deviating ones; all if there are fewer.
+    own_range : float
+        Quantile that stands for the largest deviation where a run was compared with itself.
     """
 
     name: ClassVar[str] = "peaks"
@@ -50,8 +50,9 @@ class SustainedDeviation(Detector):
     group: ClassVar[Group] = "single metrics"
     folds: ClassVar[int] = 10
 
-    def __init__(self, metrics: Sequence[str] = (), top: int = 8) -> None:
+    def __init__(self, metrics: Sequence[str] = (), top: int = 8, own_range: float = 0.97) -> None:
         self.top = top
+        self.own_range = own_range
         change = [i for i, metric in enumerate(metrics) if i == 0 or metric != metrics[i - 1]]
         self.starts: Ints = np.array(change, dtype=np.int64)
         self.range: Array = np.zeros(0)
@@ -59,7 +60,7 @@ class SustainedDeviation(Detector):
     @classmethod
     def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
         """One that looks at `peak_metrics` metrics."""
-        return cls(metrics, settings.peak_metrics)
+        return cls(metrics, settings.peak_metrics, settings.own_range)
 
     def state(self) -> Arrays:
         """First feature of each metric, each feature's own range, and how many metrics are averaged."""
@@ -102,7 +103,7 @@ class SustainedDeviation(Detector):
 
     def _fit(self, z: Array, run: Ints) -> None:
         size = np.abs(z)
-        largest = size.max(axis=0) if run.min() < run.max() else quantiles(size, (_MOST,))[0]
+        largest = size.max(axis=0) if run.min() < run.max() else quantiles(size, (self.own_range,))[0]
         self.range = np.maximum(largest, _LEAST_RANGE)
 
     def _score(self, z: Array, known: Mask) -> Array:

@@ -103,6 +103,7 @@ def report(compared: ComparedWith | None = OWN, run=None, **tables) -> RunReport
         Evidence(RUN | (run or {}), **(healthy | tables)),
         compared,
         window_samples=30,
+        least_windows=30,
         settings=ReportSettings(table_rows=3),
     )
 
@@ -164,7 +165,7 @@ def test_a_run_that_has_only_itself_is_not_judged():
     unjudged = scores().with_columns(anomalous=pl.lit(None, pl.Boolean))
     found = report(ComparedWith("60 windows of 1 run", alone=True), scores=unjudged)
     assert found.verdict == "not_judged"
-    assert "to judge this one by: it takes 1 more" in found.why
+    assert "to judge this one by: it takes 1 more. Compared with itself" in found.why
 
 
 def test_a_run_with_an_episode_is_anomalous():
@@ -205,7 +206,7 @@ def test_a_run_that_nothing_could_judge_is_not_normal():
     found = report(compared=None, scores=ANOMALY_SCORES.empty())
     assert found.verdict == "not_judged"
     assert found.why == (
-        "There is no baseline for train BERT__Cls__default on gpu: the workload is new, or has too few windows."
+        "There is no baseline for train BERT__Cls__default on gpu: the run has 20 of the 30 windows that one takes."
     )
     assert found.baseline == "none"
     assert (found.windows, found.judged_windows) == (20, 0)
