@@ -12,6 +12,7 @@ import polars as pl
 from infrascope_core.anomalies.alone import fit_alone
 from infrascope_core.anomalies.attribution import reasons
 from infrascope_core.anomalies.baseline import ANY, Baseline
+from infrascope_core.anomalies.findings import structural_findings, usual_kinds, with_findings
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
 from infrascope_core.anomalies.offsets import level_offsets
@@ -19,7 +20,6 @@ from infrascope_core.anomalies.reference_runs import baseline_of, baseline_versi
 from infrascope_core.anomalies.run_features import features_of_run, structure_of_run, window_length
 from infrascope_core.anomalies.sampling import sampled_features
 from infrascope_core.anomalies.scoring import score
-from infrascope_core.anomalies.structural_alarms import usual_kinds, with_structure
 from infrascope_core.anomalies.tables import (
     ANOMALY_REASONS,
     ANOMALY_SCORES,
@@ -28,6 +28,7 @@ from infrascope_core.anomalies.tables import (
     STRUCTURAL_CHANGES,
     WINDOW_FEATURES,
 )
+from infrascope_core.anomalies.trends import growing
 from infrascope_core.contract import TEXTS, WINDOW_KEY, WORKLOAD_KEY
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
@@ -106,10 +107,11 @@ def _model_files(folder: DataFolder, unit: str) -> Sequence[Path]:
 
 def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     settings, baseline = folder.settings.detectors, baseline_of(folder, key)
-    changes, usual = folder.lake.read(STRUCTURAL_CHANGES, key), frozenset[tuple[str, str]]()
+    changes, length = folder.lake.read(STRUCTURAL_CHANGES, key), window_length(folder, key)
     if baseline is None:
         scores = _unjudged(folder, key) if changes.height else ANOMALY_SCORES.empty()
         why, offsets = ANOMALY_REASONS.empty(), LEVEL_OFFSETS.empty()
+        findings = structural_findings(changes, frozenset(), length)
     else:
         usual, features = _usual_structure(folder, baseline, key), folder.lake.read(WINDOW_FEATURES, key)
         baseline = baseline.without(key) if baseline.judges(key) else _of_itself(folder, key, features) or baseline
@@ -118,8 +120,10 @@ def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl
         why = reasons(baseline, residuals, scores, settings)
         # a run has no level of its own beside itself
         offsets = LEVEL_OFFSETS.empty() if baseline.of_itself else level_offsets(baseline, residuals, settings)
-    length = window_length(folder, key)
-    return *with_structure(scores, why, changes, window_length=length, usual=usual, settings=settings), offsets
+        findings = structural_findings(changes, usual, length)
+        if not baseline.of_itself:
+            findings = pl.concat([findings, growing(baseline, residuals)])
+    return *with_findings(scores, why, findings, settings), offsets
 
 
 def _of_itself(folder: DataFolder, key: str, features: pl.DataFrame) -> Baseline | None:
@@ -192,7 +196,7 @@ PRODUCTS = (
         _judge,
         inputs=(WINDOW_FEATURES, STRUCTURAL_CHANGES, Part(BASELINES, baseline_version)),
         depends_on=_fitted_here,
-        code_version="5",
+        code_version="6",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
         decisions=(20, 21),

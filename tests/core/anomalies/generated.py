@@ -18,7 +18,9 @@ START = dt.datetime(2025, 5, 7)
 DETECTOR_NAMES = ("zscore", "mahalanobis", "isolation_forest", "bursts", "peaks")
 
 
-def features(run: str = "run", windows: int = 100, seed: int = 0, host: str = "h", **metrics) -> pl.DataFrame:
+def features(
+    run: str = "run", windows: int = 100, seed: int = 0, host: str = "h", **metrics: np.ndarray
+) -> pl.DataFrame:
     """Window features: metrics `a`, `b`, `c` at random, or windows x features arrays by name."""
     rng = np.random.default_rng(seed)
     metrics = metrics or {m: rng.normal(10, 2, size=(windows, len(FEATURES))) for m in "abc"}

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from infrascope_core.anomalies.findings import structural_findings, usual_kinds, with_findings
 from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
-from infrascope_core.anomalies.structural_alarms import usual_kinds, with_structure
 from infrascope_core.anomalies.structure import structural_changes
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, STRUCTURAL_CHANGES
 from infrascope_core.contract import WINDOW_KEY
@@ -147,14 +147,8 @@ def windows(number: int = 88, **changed: object) -> pl.DataFrame:
 
 
 def alarms(changes: pl.DataFrame, scores: pl.DataFrame, reasons: pl.DataFrame | None = None, usual=frozenset()):
-    return with_structure(
-        scores,
-        ANOMALY_REASONS.empty() if reasons is None else reasons,
-        changes,
-        window_length=timedelta(seconds=3),
-        usual=usual,
-        settings=DetectorSettings(),
-    )
+    findings = structural_findings(changes, usual, timedelta(seconds=3))
+    return with_findings(scores, ANOMALY_REASONS.empty() if reasons is None else reasons, findings, DetectorSettings())
 
 
 LOST = {"GPU: power.draw.0[W]": gone(noise(0), FROM, TO), "GPU: power.draw.1[W]": gone(noise(1), FROM, TO)}
