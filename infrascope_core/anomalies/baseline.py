@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,10 @@ from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.standardisation import Moments
 from infrascope_core.numeric import Array, Ints
 
+_NEAR, _NEAR_SHARE = 3, 0.02
+"""Places of references that are near a place: so many before and after it, or this share of it."""
+_USUAL = 0.75
+"""Quantile of the references' scores near a place that is usual there: a single one of them says nothing."""
 ITSELF = "itself"
 """`Identity.compared_with` of a baseline that is made of the run which it judges, for want of others."""
 ANY = "any"
@@ -80,6 +85,9 @@ class Baseline:
         What the scores mean, one per group of detectors (`detectors.calibration_groups`).
     between : ndarray, names
         How far the levels of references lie apart, in scales (`levels.between_runs`).
+    heights : ndarray, windows x groups
+        The references' own combined scores (`Calibration.combine`), by detectors that did not see them; NaN where there
+        is none.
     settings : DetectorSettings
         Those that it was fitted with.
     held_out : tuple of tuple of Detector
@@ -95,6 +103,7 @@ class Baseline:
     thresholds: dict[str, float]
     calibrations: tuple[Calibration, ...]
     between: Array
+    heights: Array
     settings: DetectorSettings
     held_out: tuple[tuple[Detector, ...], ...] = ()
 
@@ -107,7 +116,11 @@ class Baseline:
         if run_key not in self.references.runs or not self.held_out:
             return self
         number = self.references.runs.index(run_key)
-        return replace(self, detectors=tuple(folds[number % len(folds)] for folds in self.held_out))
+        return replace(
+            self,
+            detectors=tuple(folds[number % len(folds)] for folds in self.held_out),
+            heights=np.where((self.references.run == number)[:, None], np.nan, self.heights),
+        )
 
     def judges(self, run_key: str) -> bool:
         """Whether it can judge a run: not if the run is all that it is made of, but for that purpose."""
@@ -175,4 +188,32 @@ class Baseline:
                 here = calibration.of_long_run(own) if long else calibration
                 here = calibration.of_itself(own) if self.of_itself else here
                 own_level = here.level(own, quiet_share(long, self.settings))
-                yield rows, group, here.surprisal(own, own_level), here.weights(own, own_level)
+                usual = 0.0 if long else self._usual_height(group, windows["window"].gather(rows).to_numpy())
+                yield rows, group, here.surprisal(own, own_level, usual), here.weights(own, own_level)
+
+    def _usual_height(self, group: int, place: Ints) -> Array | float:
+        """How far above a healthy 90th percentile the references are at about the same place: windows.
+
+        No two starts of a program are the same, nor are its ends: what stands out there in runs that are known to be
+        normal says little in another.
+        """
+        if self.references.band is None:
+            return 0.0
+        usual = self._usual_heights[:, group]
+        return np.where(place < len(usual), usual[np.minimum(place, len(usual) - 1)], 0.0)
+
+    @cached_property
+    def _usual_heights(self) -> Array:
+        """The same of all places that the references have: places x groups."""
+        order = np.argsort(self.references.place, kind="stable")
+        at, heights = self.references.place[order], self.heights[order]
+        places = np.arange(int(at[-1]) + 1)
+        near = np.maximum(_NEAR, (_NEAR_SHARE * places).astype(np.int64))
+        usual = np.zeros((len(places), heights.shape[1]))
+        for place, (low, high) in enumerate(
+            zip(np.searchsorted(at, places - near), np.searchsorted(at, places + near, side="right"), strict=True)
+        ):
+            known = heights[low:high][~np.isnan(heights[low:high]).any(axis=1)]
+            if len(known):
+                usual[place] = np.maximum(np.quantile(known, _USUAL, axis=0) - 1.0, 0.0)
+        return usual

@@ -180,9 +180,12 @@ class Calibration:
         """How far each detector's score is above the quiet level, 0 where it is not: windows x detectors."""
         return np.nan_to_num(np.clip((_logs(scores) - level) / self.reach, 0.0, _HIGH))
 
-    def surprisal(self, scores: Array, level: Array) -> Array:
-        """-log10 of the probability that a normal window's combined score is as high; NaN stays NaN."""
-        combined = self.combine(scores, level)
+    def surprisal(self, scores: Array, level: Array, usual: Array | float = 0.0) -> Array:
+        """-log10 of the probability that a normal window's combined score is as high; NaN stays NaN.
+
+        `usual` is how far above 1 windows are there in the references.
+        """
+        combined = self.combine(scores, level) - usual
         beyond = -np.log10(1.0 - LOUD) + (combined - 1.0) / self.decay / np.log(10.0)
         return np.where(combined > 1.0, beyond, np.clip(combined, 0.0, 1.0))
 

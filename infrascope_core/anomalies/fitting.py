@@ -18,7 +18,7 @@ from infrascope_core.anomalies import materiality
 from infrascope_core.anomalies.baseline import ANY, ITSELF, Baseline, Identity
 from infrascope_core.anomalies.calibration import Calibration, Prior, shipped_prior
 from infrascope_core.anomalies.detectors import Detector, calibration_groups, unfitted
-from infrascope_core.anomalies.levels import between_runs, level
+from infrascope_core.anomalies.levels import between_runs, by_host, is_long, level, quiet_share
 from infrascope_core.anomalies.materiality import by_feature, least_changes, of_shapes
 from infrascope_core.anomalies.matrix import PSEUDO_FEATURES, Names, all_names, window_matrix
 from infrascope_core.anomalies.references import References
@@ -30,7 +30,7 @@ from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.store.lake import fingerprint
 
-CODE_VERSION = fingerprint("3", materiality.CODE_VERSION)
+CODE_VERSION = fingerprint("4", materiality.CODE_VERSION)
 """Raise it when a baseline fitted on the same windows would differ."""
 _TURN = 10
 """Windows of a run that go into one fold together, because neighbours share samples."""
@@ -118,6 +118,17 @@ def fit_baseline(
     scores, held_out = _out_of_fold(residuals, run_keys, settings, metrics)
     detectors = tuple(d.fit(residuals.of_kind(d.sees), references.run) for d in unfitted(settings, metrics))
     limits = np.nanquantile(scores, settings.flag_quantile, axis=0)
+    groups = calibration_groups(detectors)
+    calibrations = tuple(
+        Calibration.learn(
+            scores[:, columns],
+            references.run,
+            [detectors[column].name for column in columns],
+            detectors[columns[0]].group,
+            prior or shipped_prior(),
+        )
+        for columns in groups
+    )
     return Baseline(
         Identity(platform, phase, workload, compared_with, index.height, len(references.runs), version),
         tuple(names),
@@ -125,17 +136,9 @@ def fit_baseline(
         references,
         detectors,
         {d.name: float(limit) for d, limit in zip(detectors, limits, strict=True)},
-        tuple(
-            Calibration.learn(
-                scores[:, columns],
-                references.run,
-                [detectors[column].name for column in columns],
-                detectors[columns[0]].group,
-                prior or shipped_prior(),
-            )
-            for columns in calibration_groups(detectors)
-        ),
+        calibrations,
         between_runs(levels),
+        _heights(scores, index, calibrations, groups, settings),
         settings,
         held_out if len(references.runs) > 1 else (),
     )
@@ -200,6 +203,23 @@ def _out_of_fold(
             of_folds.append(fitted)
         held_out.append(tuple(of_folds))
     return scores, tuple(held_out)
+
+
+def _heights(
+    scores: Array,
+    windows: pl.DataFrame,
+    calibrations: Sequence[Calibration],
+    groups: Sequence[Sequence[int]],
+    settings: DetectorSettings,
+) -> Array:
+    """How far references are above their own quiet levels: windows x groups."""
+    heights = np.full((len(scores), len(groups)), np.nan)
+    for _, rows in by_host(windows):
+        share = quiet_share(is_long(windows["start_ts"].gather(rows), settings), settings)
+        for group, (calibration, columns) in enumerate(zip(calibrations, groups, strict=True)):
+            own = scores[rows[:, None], columns]
+            heights[rows, group] = calibration.combine(own, calibration.level(own, share))
+    return heights.astype(np.float32).astype(np.float64)
 
 
 def _version(x: Array, names: Names, settings: DetectorSettings) -> str:

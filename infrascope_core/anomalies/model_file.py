@@ -25,7 +25,7 @@ from infrascope_core.errors import NotFittedError
 from infrascope_core.numeric import Array, Arrays, stored_array
 from infrascope_core.store.atomic import aside
 
-FORMAT = 5
+FORMAT = 6
 """Raise it when older files cannot be read any more."""
 SUFFIX = ".safetensors"
 OLDER_SUFFIXES = (".npz",)
@@ -61,7 +61,7 @@ def save_baseline(baseline: Baseline, path: Path) -> None:
         It cannot be written.
     """
     parts = {"moments": baseline.moments.arrays(), "references": baseline.references.arrays()}
-    parts["levels"] = {"between": baseline.between}
+    parts["levels"] = {"between": baseline.between, "heights": baseline.heights.astype(np.float32)}
     parts |= {d.name: d.state() for d in baseline.detectors}
     parts |= {
         f"{d.name}{fold}": fitted.state()
@@ -154,12 +154,20 @@ def _baseline(header: Header, arrays: Arrays) -> Baseline:
             for i, group in enumerate(calibration_groups(detectors))
         ),
         _between(part("levels"), features),
+        _heights(part("levels"), len(part("references")["run"]), len(calibration_groups(detectors))),
         header.settings,
         tuple(
             tuple(DETECTORS[name].from_state(part(f"{name}{fold}"), features) for fold in range(folds))
             for name, folds in zip(header.detectors, header.folds, strict=bool(header.folds))
         ),
     )
+
+
+def _heights(arrays: Arrays, windows: int, groups: int) -> Array:
+    heights = stored_array(arrays, "heights", np.float32, (windows, groups)).astype(np.float64)
+    if np.isinf(heights).any():
+        raise ValueError("a score of a reference is infinite")
+    return heights
 
 
 def _between(arrays: Arrays, features: int) -> Array:

@@ -133,3 +133,33 @@ class TestScores:
         scores = scored(steady, new)
         assert scores.select(pl.col(*DETECTOR_NAMES, "severity", "surprisal").is_finite().all()).row(0) == (True,) * 7
         assert scores["anomalous"][30:].all()
+
+
+class TestPlaces:
+    """No two starts are alike: what stands out there in the references as well is no alarm."""
+
+    @staticmethod
+    def unruly(key: str, seed: int, first: int, last: int) -> pl.DataFrame:
+        """A run some windows of which are like no others."""
+        rng = np.random.default_rng(100 + seed)
+        wild = noise(100, seed)
+        wild[first : last + 1] += rng.normal(0, 25, (last + 1 - first, 1))
+        return features(key, 100, 0, "h", a=wild, b=noise(100, seed + 50), c=noise(100, seed + 90))
+
+    def test_an_unruly_start_is_usual_where_references_have_one(self):
+        calm = fitted(pl.concat([self.unruly(f"r{i}", i, 0, -1) for i in range(4)]))
+        unruly = fitted(pl.concat([self.unruly(f"r{i}", i, 0, 7) for i in range(4)]))
+        new = self.unruly("new", 9, 0, 7)
+        assert scored(calm, new)["anomalous"][:8].any()
+        assert not scored(unruly, new)["anomalous"].any()
+        # elsewhere it is not
+        elsewhere = scored(unruly, self.unruly("new", 9, 40, 47))["surprisal"][40:48]
+        assert elsewhere.max() > 1 + scored(unruly, new)["surprisal"][:8].max()
+
+    def test_a_reference_says_nothing_of_what_is_usual_for_itself(self):
+        table = pl.concat([self.unruly("r0", 0, 0, 7), *(self.unruly(f"r{i}", i, 0, -1) for i in range(1, 4))])
+        baseline = fitted(table)
+        own = baseline.without("r0")
+        assert np.isnan(own.heights[own.references.run == 0]).all()
+        assert np.isfinite(own.heights[own.references.run != 0]).all()
+        assert scored(own, table.filter(run_key="r0"))["anomalous"][:8].any()
