@@ -2,6 +2,7 @@
 
 reference/1, 2 ...  healthy, what is normal, one of each workload and platform
 healthy/            healthy, judged
+more-healthy/       the same, for more hours
 low/ middle/ high/  several faults a run, all of that intensity
 """
 
@@ -39,7 +40,8 @@ def planned(plan: dict[str, Any], seeds: Seeds, workloads: int | None = None) ->
             passing = passing[turn % len(passing) :] + passing[: turn % len(passing)]
             lasting = [(kind.name,) for kind in kinds if kind.whole_run]
             references = [f"reference/{number}" for number in range(1, plan["reference_runs"] + 1)]
-            healthy = [*references, *["healthy"] * plan["healthy_runs"]]
+            judged = ["healthy"] * plan["healthy_runs"] + ["more-healthy"] * plan["more_healthy_runs"]
+            healthy = [*references, *judged]
             for folder in healthy:
                 yield PlannedRun(folder, _job(plan, workload, platform, next(seed), ()))
             for level in plan["intensities"]:

@@ -174,7 +174,7 @@ PRODUCTS = (
         settings=("features",),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         libraries=("numpy",),
-        decisions=(8,),
+        decisions=(8, 29),
     ),
     Product(
         _STAGE,
@@ -199,6 +199,6 @@ PRODUCTS = (
         code_version="6",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
-        decisions=(20, 21),
+        decisions=(20, 21, 28, 29),
     ),
 )
