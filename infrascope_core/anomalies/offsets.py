@@ -7,8 +7,13 @@ were set aside, a job that holds memory.
 
 from __future__ import annotations
 
+import re
+from functools import cache, lru_cache
+from importlib.resources import files
+
 import numpy as np
 import polars as pl
+import yaml
 
 from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.residuals import Residuals
@@ -65,12 +70,27 @@ def level_offsets(baseline: Baseline, residuals: Residuals, settings: DetectorSe
                     "expected": _references(baseline, residuals.expected[np.ix_(quiet, columns)], offset, columns),
                     "offset": offset[columns],
                     "times": times[columns],
-                    "differs": times[columns] >= settings.differs_at,
+                    "differs": [
+                        t >= settings.differs_at and not _left_behind(str(metrics[column]))
+                        for t, column in zip(times[columns], columns, strict=True)
+                    ],
                 },
                 schema=LEVEL_OFFSETS.schema,
             )
         )
     return pl.concat(parts)
+
+
+@lru_cache(maxsize=65_536)
+def _left_behind(metric: str) -> bool:
+    """Whether a metric's level is what other runs left on the host."""
+    return any(pattern.search(metric) for pattern in _patterns())
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    patterns = yaml.safe_load((files(__package__) / "left_behind.yaml").read_text(encoding="utf-8"))
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
 
 
 def _references(baseline: Baseline, expected: Array, offset: Array, columns: Ints) -> Array:

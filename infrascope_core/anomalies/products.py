@@ -196,7 +196,7 @@ PRODUCTS = (
         _judge,
         inputs=(WINDOW_FEATURES, STRUCTURAL_CHANGES, Part(BASELINES, baseline_version)),
         depends_on=_fitted_here,
-        code_version="6",
+        code_version="7",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
         decisions=(20, 21, 28, 29),

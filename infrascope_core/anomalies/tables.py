@@ -152,6 +152,6 @@ LEVEL_OFFSETS = Table(
         Column("expected", REAL, "the same of the most similar windows of the references"),
         Column("offset", REAL, "the difference, in the baseline's scales"),
         Column("times", REAL, "the difference over what levels of references differ by among themselves"),
-        Column("differs", FLAG, "it is beyond `detectors.differs_at`: the run differs as a whole"),
+        Column("differs", FLAG, "it is beyond `detectors.differs_at`, and no cache: the run differs as a whole"),
     ),
 )

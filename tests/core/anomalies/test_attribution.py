@@ -24,7 +24,7 @@ START = dt.datetime(2025, 5, 7)
 CPU, CORES, DIRTY, LINK = (
     "CPU:load",
     ("CPU:CPU0Utilization[%]", "CPU:CPU1Utilization[%]"),
-    "Memory:Dirty[kB]",
+    "Memory:AnonPages[kB]",
     "Network:link.width[count]",
 )
 METRICS = (CPU, *CORES, DIRTY, LINK)
@@ -74,8 +74,8 @@ NAMES = (
     ("CPU:CPU0Utilization[%]", "mean"),
     ("CPU:CPU1Utilization[%]", "mean"),
     ("CPU:load", "mean"),
-    ("Memory:Dirty[kB]", "mean"),
-    ("Memory:Dirty[kB]", "missing"),
+    ("Memory:AnonPages[kB]", "mean"),
+    ("Memory:AnonPages[kB]", "missing"),
 )
 
 

@@ -108,3 +108,24 @@ def test_settings_say_how_long_an_incident_lasts():
     assert share_of(every(60, 600), SETTINGS) == 0.1
     # however many windows of a run of minutes are taken to be quiet, it does not become a long one
     assert not is_long(every(60, 600)["start_ts"], DetectorSettings(quiet_share=0.5))
+
+
+@pytest.mark.parametrize(
+    ("metric", "differs"),
+    [
+        ("Memory:SReclaimable[kB]", False),
+        ("Meminfo:Cached[kB]", False),
+        ("Memory:Active(file)[kB]", False),
+        ("Memory:Active(anon)[kB]", True),
+        ("Memory:MemAvailable[kB]", True),
+    ],
+)
+def test_what_other_runs_left_in_the_caches_is_shown_and_no_difference(metric, differs):
+    def of(run: str, seed: int) -> pl.DataFrame:
+        return features(run, 100, seed).with_columns(pl.col("metric").replace({"b": metric})).sort("window", "metric")
+
+    baseline = fitted(pl.concat([of(f"r{i}", i) for i in range(3)]))
+    warmer = changed(of("new", 9), pl.col("metric") == metric, pl.col("maximum") + 60, ("mean", "median"))
+    offsets = level_offsets(baseline, baseline.judge(warmer), SETTINGS)
+    assert offsets["metric"][0] == metric and offsets["times"][0] > SETTINGS.differs_at
+    assert offsets["differs"].any() == differs
