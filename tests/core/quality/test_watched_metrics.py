@@ -28,7 +28,7 @@ ERRORS = (RNG.random((4, SAMPLES)) < 0.2).astype(float)
 
 def made(folder: DataFolder) -> pl.DataFrame:
     """Window features of the first run."""
-    (features,) = GRAPH.make(folder, WINDOW_FEATURES, "run0")
+    features, _ = GRAPH.make(folder, WINDOW_FEATURES, "run0")
     return features
 
 
