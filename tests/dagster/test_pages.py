@@ -48,7 +48,8 @@ def test_every_link_of_an_asset_and_of_a_partition_leads_somewhere(location, add
     monkeypatch.setenv(ADDRESS, address)
     key = write_run(location.runs, 1, samples=600, burst=(300, 380)).stem
     assert location.materialize("run_files", "telemetry", "faults", keys=[key]).success
-    per_run = ["quality_metrics", "window_features", "anomaly_scores", "anomaly_reasons", "level_offsets"]
+    per_run = ["quality_metrics", "window_features", "structural_changes"]
+    per_run += ["anomaly_scores", "anomaly_reasons", "level_offsets"]
     per_run += ["curated_metrics", "group_windows", "baskets", "anomaly_episodes", "anomaly_report"]
     assert location.materialize(*per_run, keys=[key]).success
     asked = {
@@ -57,7 +58,7 @@ def test_every_link_of_an_asset_and_of_a_partition_leads_somewhere(location, add
     }
     asset = location.defs.get_repository_def().asset_graph.get(dg.AssetKey("anomaly_scores"))
     asked["definition"] = urls(asset.metadata)
-    assert list(map(len, asked.values())) == [1, 1, 4]
+    assert list(map(len, asked.values())) == [1, 1, 6]
     for url in (url for found in asked.values() for url in found):
         status, text, headers = ask(url)
         assert status == 200, url
