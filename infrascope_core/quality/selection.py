@@ -225,13 +225,18 @@ def pruning_curve(
     Returns
     -------
     pl.DataFrame
-        threshold, metrics, selected_ratio, mean_max_r, multi_r2. The last two are means over all metrics, kept or
-        not, of the largest |r| with another kept metric, and of the R2 of its linear regression on the other kept
-        metrics. With S = (1 - shrinkage) R + shrinkage I of the kept ones, R2 is 1 - 1 / inv(S)[i, i] for a kept
-        metric, and s' inv(S) s for another one, s being its shrunk correlations with the kept. A mean of matrices
-        whose pairs were known in different runs need not be a correlation matrix: R is the mean with its negative
-        eigenvalues set to 0 and its diagonal brought back to 1.
+        threshold, metrics (no more than `most_metrics`), selected_ratio, mean_max_r, multi_r2. The last two are means
+        over all metrics, kept or not, of the largest |r| with another kept metric, and of the R2 of its linear
+        regression on the other kept metrics. With S = (1 - shrinkage) R + shrinkage I of the kept ones, R2 is
+        1 - 1 / inv(S)[i, i] for a kept metric, and s' inv(S) s for another one, s being its shrunk correlations with
+        the kept. A mean of matrices whose pairs were known in different runs need not be a correlation matrix: R is the
+        mean with its negative eigenvalues set to 0 and its diagonal brought back to 1.
     """
+    if len(correlations.names) > settings.most_metrics:
+        chosen = np.linspace(0, len(correlations.names) - 1, settings.most_metrics).astype(int)
+        correlations = Correlations(
+            tuple(correlations.names[place] for place in chosen), correlations.r[np.ix_(chosen, chosen)]
+        )
     size = len(correlations.names)
     selectable = correlations if groups is None else correlations.within(groups)
     order = ranking(selectable)

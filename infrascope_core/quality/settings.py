@@ -72,3 +72,6 @@ class PruningCurveSettings(Section):
     """... to this correlation |r| (the paper's figure 4)."""
     shrinkage: float = Field(0.05, gt=0, lt=1)
     """Weight of the unit matrix in the correlation matrix before it is inverted for the multi-R2 proxy."""
+    most_metrics: int = Field(1_000, ge=2)
+    """Of more metrics than these, so many are looked at, spread evenly over their names: time grows with the cube of
+    their number, and memory with its square."""

@@ -212,5 +212,13 @@ def test_a_mean_matrix_that_is_not_a_correlation_matrix_gives_figures_in_range()
 
 def test_nothing_to_prune():
     assert pruning_curve(Correlations.mean([]), CURVE).height == 0
+
+
+def test_of_many_metrics_the_curve_looks_at_some_spread_over_their_names():
+    names = tuple(f"m{i:02d}" for i in range(61))
+    all_of_them = Correlations(names, pearson(RNG.normal(size=(80, 61)) @ RNG.normal(size=(61, 61))))
+    bounded = PruningCurveSettings(thresholds=5, most_metrics=21)
+    third = all_of_them.of(names[::3])
+    assert pruning_curve(all_of_them, bounded).equals(pruning_curve(third, PruningCurveSettings(thresholds=5)))
     alone = pruning_curve(matrix("a"), CURVE)
     assert alone.select("selected_ratio", "mean_max_r", "multi_r2").rows() == [(1.0, 0.0, 0.0)] * 3
