@@ -5,6 +5,7 @@ What belongs here: arguments, and the lines about what was written.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +15,8 @@ from rich.console import Console
 from infrascope_core.cli.console import DebugOption, one_sentence
 from infrascope_core.errors import SimulationError
 
+_TWIN = 1_000_000
+"""What the seed of a healthy twin is larger by."""
 _FAULT_HELP = (
     r"NAME\[:INTENSITY]\[@START-END]\[#HOST], several times. INTENSITY is low, middle (default), high or a number up "
     "to 1; times are seconds or mm:ss from the first sample (default: the whole run); HOST counts from 0."
@@ -33,6 +36,10 @@ def simulate(
     minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
     interval: Annotated[float, typer.Option(help="Seconds between samples.")] = 0.1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
+    twin: Annotated[
+        bool,
+        typer.Option(help="Beside a job with faults, also the same one without, for `evaluate` to compare it with."),
+    ] = True,
     debug: DebugOption = False,
 ) -> None:
     """Write the run files of a simulated job whose faults are known, each with its labels beside it.
@@ -63,5 +70,6 @@ def simulate(
             interval_s=interval,
         )
         console = Console(stderr=True, highlight=False)
-        for path in write_job(job, out):
+        jobs = [job, replace(job, seed=seed + _TWIN, faults=())] if twin and job.faults else [job]
+        for path in (path for each in jobs for path in write_job(each, out)):
             console.print(f"{job.samples} samples: {path}", markup=False, soft_wrap=True)

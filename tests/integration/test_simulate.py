@@ -25,7 +25,7 @@ def infrascope(*words: object):
 def test_a_job_on_two_hosts_with_two_faults(tmp_path):
     result = infrascope(
         "simulate", "--platform", "gpu", "--workload", "DEEPSEEK", "--hosts", 2, "--minutes", 0.5, "--seed", 7,
-        "--fault", "packet_loss:high@10-0:20", "--fault", "memory_leak@5-15#1", "--out", tmp_path,
+        "--no-twin", "--fault", "packet_loss:high@10-0:20", "--fault", "memory_leak@5-15#1", "--out", tmp_path,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     first, second = sorted(tmp_path.rglob("*.txt"))
@@ -39,7 +39,8 @@ def test_a_job_on_two_hosts_with_two_faults(tmp_path):
 def test_what_is_simulated_can_be_ingested_with_its_labels(tmp_path):
     result = infrascope(
         "simulate", "--platform", "cpu", "--workload", "Unheard__ImageClassification__CIFAR10", "--phase", "infer",
-        "--minutes", 0.3, "--interval", 0.2, "--fault", "noisy_neighbour:0.7@5-9", "--out", tmp_path / "runs",
+        "--no-twin", "--minutes", 0.3, "--interval", 0.2, "--fault", "noisy_neighbour:0.7@5-9",
+        "--out", tmp_path / "runs",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (path,) = (tmp_path / "runs").glob("infer_UnheardforImageClassification_CIFAR10_*.txt")
@@ -81,3 +82,15 @@ def test_help_lists_every_fault():
     page = re.sub(r"\s+", " ", infrascope("simulate", "--help").output)
     for name, kind in FAULTS.items():
         assert f"{name} (gpu)" in page if kind.platforms == ("gpu",) else name in page
+
+
+def test_a_job_with_faults_has_a_healthy_twin_to_be_compared_with(tmp_path):
+    words = ["--platform", "cpu", "--minutes", 1.5, "--out", tmp_path / "runs"]
+    assert infrascope("simulate", *words, "--fault", "noisy_neighbour:high@0:40-1:10").exit_code == 0
+    healthy, faulty = sorted((tmp_path / "runs").rglob("*.faults.csv"), key=lambda path: path.stat().st_size)
+    assert len(healthy.read_text().splitlines()) == 1 and "noisy_neighbour" in faulty.read_text()
+    result = infrascope("evaluate", tmp_path / "runs")
+    assert result.exit_code == 0 and "1 run judged by 1 reference run, 1 fault" in result.output
+    # one without faults is one file
+    assert infrascope("simulate", *words[:-1], tmp_path / "one").exit_code == 0
+    assert len(list((tmp_path / "one").rglob("*.txt"))) == 1
