@@ -46,7 +46,11 @@ def unmatched_patterns(patterns: Sequence[str], keys: Sequence[str]) -> None:
     """
     for pattern in patterns:
         if not any(fnmatchcase(key, pattern) for key in keys):
-            near = get_close_matches(pattern, keys, n=3, cutoff=0.3)
+            # a pattern names the beginning of a key, or its end; the rest of it would drown the likeness
+            said = pattern.strip("*?")
+            part = slice(-len(said), None) if pattern[:1] in {"*", "?"} else slice(len(said))
+            named = {key[part]: key for key in sorted(keys, reverse=True)}
+            near = [named[match] for match in get_close_matches(said, named, n=3, cutoff=0.6)]
             hint = f"; near misses are {', '.join(near)}" if near else ""
             raise SettingsError(f"detectors.reference_runs: {pattern!r} matches none of {len(keys)} runs{hint}")
 

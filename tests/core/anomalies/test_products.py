@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row
+from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row, unmatched_patterns
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import NotFittedError, SettingsError
@@ -116,6 +116,10 @@ class TestWhoseWindows:
         ]
 
     def test_a_pattern_that_matches_no_run_is_refused_with_the_near_misses(self, folder):
+        keys = ["train_HGBforTabularClassification_Covtype_2026-11-20T15-28-37_node01", "infer_B_2026-11-20_node01"]
+        for pattern in ("trian_HGB*", "*node02"):
+            with pytest.raises(SettingsError, match=r"matches none of 2 runs; near misses are .*train_HGB.*"):
+                unmatched_patterns([pattern], keys)
         with pytest.raises(SettingsError, match=r"'trian_\*' matches none of 4 runs; near misses are train_"):
             fit_baselines(folder.under(reference_runs=("train_1", "trian_*")))
 
