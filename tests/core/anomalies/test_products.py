@@ -116,7 +116,7 @@ class TestWhoseWindows:
         ]
 
     def test_a_pattern_that_matches_no_run_is_refused_with_the_near_misses(self, folder):
-        keys = ["train_HGBforTabularClassification_Covtype_2026-11-20T15-28-37_node01", "infer_B_2026-11-20_node01"]
+        keys = ["train_HGBforTabularClassification_Covtype_2026-11-20T15-28-37_node01", "infer_B_2026-11-20_h1"]
         for pattern in ("trian_HGB*", "*node02"):
             with pytest.raises(SettingsError, match=r"matches none of 2 runs; near misses are .*train_HGB.*"):
                 unmatched_patterns([pattern], keys)
