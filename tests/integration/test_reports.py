@@ -71,6 +71,7 @@ def test_the_first_run_of_a_workload_shows_what_becomes_of_its_metrics(tmp_path,
     changed = (0.0, 15.0) if kind == "arrives late" else (15.0, 40.0)
     assert report["verdict"] == "anomalous" and episode["subsystems"][0]["subsystem"] == "CPU"
     assert (start, end) == pytest.approx(changed, abs=3.0)
+    assert "flagged by ." not in report_files(folder, path.stem)[0].read_text()
     # what is wrong is said; that nothing else could be judged, too
     assert "AverageCPUUtilization" in episode["claims"][0]
     assert any("no other run" in limit or "no baseline" in limit for limit in report["limits"])
