@@ -50,10 +50,10 @@ def anomalous(surprisal: Array, alarm: float, allowance: float, overlap: int) ->
     return raised
 
 
-def stretches(raised: Mask) -> list[Ints]:
-    """The raised windows, stretch by stretch: those that have at most two others between them are of one."""
+def stretches(raised: Mask, gap: int = _GAP) -> list[Ints]:
+    """The raised windows, stretch by stretch: those that have at most so many others between them are of one."""
     windows = np.flatnonzero(raised)
-    return np.split(windows, np.flatnonzero(np.diff(windows) > _GAP + 1) + 1) if len(windows) else []
+    return np.split(windows, np.flatnonzero(np.diff(windows) > gap + 1) + 1) if len(windows) else []
 
 
 def held(raised: Mask, now: Array, lately: Array, reach: int) -> Mask:

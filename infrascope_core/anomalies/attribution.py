@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +18,7 @@ import yaml
 from numpy.typing import NDArray
 
 from infrascope_core.anomalies.baseline import Baseline
+from infrascope_core.anomalies.claims import wording
 from infrascope_core.anomalies.detectors import SustainedDeviation
 from infrascope_core.anomalies.matrix import PSEUDO_FEATURES
 from infrascope_core.anomalies.residuals import Residuals
@@ -246,33 +246,26 @@ def _weight(metric: str) -> float:
     return next((weight for pattern, weight in _side_effects() if pattern.search(metric)), 1.0)
 
 
-@cache
-def _wording() -> dict[str, Any]:
-    text = (files(__package__) / "claims.yaml").read_text(encoding="utf-8")
-    wording: dict[str, Any] = yaml.safe_load(text)
-    return wording
-
-
 def _claim(metric: str, feature: str, *, value: float, expected: float, scales: float, novel: bool) -> str:
-    wording = _wording()
-    words = wording["features"][feature]
+    words = wording()
+    of_feature = words["features"][feature]
     direction = "above" if value >= expected else "below"
     if feature in PSEUDO_FEATURES:
         expected = round(expected) + 0.0
     smaller, larger = sorted((abs(value), abs(expected)))
     alike = (value > 0) == (expected > 0) and smaller > 0
     if feature in _SIZES and alike and _RATIO * smaller <= larger < _MOST_RATIO * smaller:
-        extent = wording["times"].format(ratio=quantity(float(f"{value / expected:.2g}"), ""))
+        extent = words["times"].format(ratio=quantity(float(f"{value / expected:.2g}"), ""))
     else:
         far = f"{abs(scales):.1f}" if abs(scales) < _MOST_SCALES else "more than 100"
-        extent = wording["scales"].format(scales=far, direction=direction)
+        extent = words["scales"].format(scales=far, direction=direction)
     unit_of = unit(metric) if feature in _IN_UNIT else ""
-    sentence: str = wording["novelty" if novel else "sentence"].format(
+    sentence: str = words["novelty" if novel else "sentence"].format(
         metric=metric,
-        noun=words["noun"],
+        noun=of_feature["noun"],
         value=quantity(value, unit_of),
         expected=quantity(expected, unit_of),
         extent=extent,
-        meaning=words[direction],
+        meaning=of_feature[direction],
     )
     return sentence

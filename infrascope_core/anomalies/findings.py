@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 import polars as pl
-import yaml
 
+from infrascope_core.anomalies.claims import wording
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES
 from infrascope_core.contract import WINDOW_KEY
@@ -177,11 +174,4 @@ def _reasons(
 
 def sentence(kind: str, **words: str) -> str:
     """The claim that a finding is, from `claims.yaml`."""
-    return str(_wording()[kind].format(**words))
-
-
-@cache
-def _wording() -> dict[str, str]:
-    wording: dict[str, Any] = yaml.safe_load((files(__package__) / "claims.yaml").read_text(encoding="utf-8"))
-    sentences: dict[str, str] = wording["findings"]
-    return sentences
+    return str(wording()["findings"][kind].format(**words))

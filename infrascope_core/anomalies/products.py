@@ -16,7 +16,7 @@ from infrascope_core.anomalies.findings import structural_findings, usual_kinds,
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
 from infrascope_core.anomalies.offsets import level_offsets
-from infrascope_core.anomalies.reference_runs import baseline_of, baseline_version, reference_runs
+from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row, baseline_version, reference_runs
 from infrascope_core.anomalies.run_features import features_of_run, structure_of_run, window_length
 from infrascope_core.anomalies.sampling import sampled_features
 from infrascope_core.anomalies.scoring import score
@@ -159,8 +159,11 @@ def _usual_structure(folder: DataFolder, baseline: Baseline, key: str) -> frozen
 
 
 def _fitted_here(folder: DataFolder, key: str) -> str:
-    """How a baseline is fitted, where it is fitted for this run alone: on its own past."""
-    return CODE_VERSION if folder.settings.detectors.compare_with == "past" else ""
+    """How a baseline is fitted, where it is fitted for this run alone: on its own past, or on it for want of others."""
+    if folder.settings.detectors.compare_with == "past":
+        return CODE_VERSION
+    row = baseline_row(folder, key)
+    return CODE_VERSION if row is not None and row["runs"] == 1 else ""
 
 
 PRODUCTS = (

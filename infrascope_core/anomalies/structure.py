@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from infrascope_core.anomalies.alarms import stretches
 from infrascope_core.anomalies.matrix import MISSING, STILL
 from infrascope_core.anomalies.settings import FeatureSettings
 from infrascope_core.anomalies.tables import STRUCTURAL_CHANGES
@@ -150,8 +151,8 @@ def _missing(present: Mask, offset: int, settings: FeatureSettings) -> Iterator[
     fewer = seen <= _FEWER * seen.max(axis=0) - _JITTER
     for column in np.flatnonzero(fewer.any(axis=0) & present.any(axis=0)):
         found = []
-        for first, last in _runs(fewer[:, column]):
-            begin, end = first * settings.stride, min(last * settings.stride + settings.samples, len(present))
+        for stretch in stretches(fewer[:, column], gap=0):
+            begin, end = _samples(stretch, len(present), settings)
             lost = begin + np.flatnonzero(~present[begin:end, column])
             # a window may end in a hole that the next one holds whole
             if lost[-1] + 1 - lost[0] >= settings.samples:
@@ -178,7 +179,7 @@ def _still(
     found: list[_Change] = []
     for column in np.flatnonzero(hardly.any(axis=0)):
         of_column = changes[:, column]
-        spans = [_standing(changed[:, column], first, last, settings) for first, last in _runs(hardly[:, column])]
+        spans = [_standing(changed[:, column], each, settings) for each in stretches(hardly[:, column], gap=0)]
         spans = [(begin, end) for begin, end in spans if end - begin >= settings.samples]
         if not spans or len(spans) > _MOST_TIMES:
             continue
@@ -226,10 +227,16 @@ def _goes_on(before: Array, value: float, settings: FeatureSettings) -> bool:
     return bool(low - margin <= value <= high + margin)
 
 
-def _standing(changed: Mask, first: int, last: int, settings: FeatureSettings) -> tuple[int, int]:
+def _samples(windows: Ints, number: int, settings: FeatureSettings) -> tuple[int, int]:
+    """First sample of successive windows, and the one after their last, of so many."""
+    first, last = windows[[0, -1]].tolist()
+    return first * settings.stride, min(last * settings.stride + settings.samples, number)
+
+
+def _standing(changed: Mask, windows: Ints, settings: FeatureSettings) -> tuple[int, int]:
     """From which sample to which a metric stands: windows in which it hardly changes may hold changes at their ends."""
     half = settings.samples // 2
-    begin, end = first * settings.stride, min(last * settings.stride + settings.samples, len(changed))
+    begin, end = _samples(windows, len(changed), settings)
     before = np.flatnonzero(changed[begin : begin + half])
     after = np.flatnonzero(changed[end - half : end])
     at_end = end - half + int(after[0]) if len(after) and end < len(changed) else end
@@ -238,14 +245,18 @@ def _standing(changed: Mask, first: int, last: int, settings: FeatureSettings) -
 
 def _believed(still: Sequence[_Change], sensors: dict[str, list[int]], metrics: Sequence[str]) -> Iterator[_Change]:
     """Without those that may just rest, unless their whole sensor does, or is at 0, from the same moment on."""
+    column, first, end = (np.array([getattr(c, name) for c in still]) for name in ("column", "first", "end"))
+    rests = np.array([c.rests for c in still])
     for change in still:
-        beside = [c for c in still if abs(c.first - change.first) <= _SAME and abs(c.end - change.end) <= _SAME]
-        sensor = set(sensors[_sensor(metrics[change.column])])
-        at_zero = {c.column: c.usual_zero for c in beside if c.usual_zero is not None}
-        collapsed = len(sensor) >= _TOGETHER and sensor <= at_zero.keys() and not all(at_zero[c] for c in sensor)
-        together = sum(not c.rests for c in beside) >= _TOGETHER
-        collapsed |= len(sensor) >= _WHOLE and sensor <= {c.column for c in beside}
-        if collapsed or (not change.rests and (change.alone or together)):
+        beside = (np.abs(first - change.first) <= _SAME) & (np.abs(end - change.end) <= _SAME)
+        sensor = sensors[_sensor(metrics[change.column])]
+        whole = len(sensor) >= _TOGETHER and bool(np.isin(sensor, column[beside]).all())
+        stuck = whole and len(sensor) >= _WHOLE
+        if not stuck and whole:
+            zeros = [still[c].usual_zero for c in np.flatnonzero(beside).tolist() if still[c].column in sensor]
+            stuck = None not in zeros and not all(zeros)
+        together = (beside & ~rests).sum() >= _TOGETHER
+        if stuck or (not change.rests and (change.alone or together)):
             yield change
 
 
@@ -260,10 +271,3 @@ def _windowed(flags: Mask, settings: FeatureSettings) -> Array:
     total = np.zeros((len(flags) + 1, flags.shape[1]), dtype=np.int32)
     np.cumsum(flags, axis=0, out=total[1:])
     return np.asarray((total[settings.samples :] - total[: -settings.samples])[:: settings.stride], dtype=np.float64)
-
-
-def _runs(flags: Mask) -> Iterator[tuple[int, int]]:
-    """First and last of each run of flagged windows."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
-    for first, after in edges.reshape(-1, 2).tolist():
-        yield first, after - 1

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import yaml
 
+from infrascope_core.anomalies.alarms import stretches
 from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.findings import FINDINGS, sentence
 from infrascope_core.anomalies.levels import by_host
@@ -155,8 +156,7 @@ def _steady(amount: Array, usual: Array, known: Array, least: float) -> Iterator
     step = np.diff(amount, prepend=np.nan)
     steady = (_over_span(step > 0) >= _STEADY * _SPAN) & (_over_span(np.fmax(-step, 0.0)) <= _BACK * grown)
     limit = _TIMES * np.maximum(usual, 0.0) + least
-    found = np.flatnonzero((grown > limit) & steady & (known > 0))
-    for stretch in np.split(found, np.flatnonzero(np.diff(found) > _SPAN) + 1) if len(found) else ():
+    for stretch in stretches((grown > limit) & steady & (known > 0), gap=_SPAN - 1):
         first, last = int(stretch[0]) - _SPAN, int(stretch[-1])
         # the span of the first of them holds the beginning, and that of the last the end
         begun = first + int(np.argmax(_risen(amount[first : stretch[0] + 1]) > _BEGUN)) - 1
