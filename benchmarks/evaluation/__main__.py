@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -36,7 +37,7 @@ def main(words: list[str]) -> int:
             written = simulated.write(simulated.planned(plan, asked.seeds, asked.workloads), roots["simulated"])
             console.print(f"{written} runs simulated after {time.monotonic() - started:.0f} s")
         sets = [s for s in load_data_sets(SUITE, roots) if not asked.only or s.name in asked.only]
-        result = evaluate(sets, Path(folder, "data"), settings)
+        result = evaluate(sets, Path(folder, "data"), settings, workers=min(len(sets), os.cpu_count() or 1))
     show(result)
     suite = Suite(sets, plan, asked.seeds, real=asked.real is not None)
     if asked.json is not None:

@@ -209,7 +209,7 @@ def _alarms(result: Evaluation) -> str:
     lines = []
     for name in result.judgements:
         parts = _parts(result, name)
-        for part in [None, *parts] if len(parts) > 1 else [None]:
+        for part in [None, *parts]:
             rows = _scope(result.figures, name, part)
             false = _cell(rows, "false_episodes_per_hour"), _number(_value(rows, "false_window_share"), 4)
             differ = _cell(rows, "healthy_differ")
@@ -219,7 +219,11 @@ def _alarms(result: Evaluation) -> str:
 
 
 def _parts(result: Evaluation, name: str) -> list[str]:
-    found = set(result.judgements[name].runs["part"])
+    """Parts of a data set, if it has faults in several of them."""
+    judgement = result.judgements[name]
+    if judgement.events["part"].n_unique() < 2:  # of one there is nothing to tell apart
+        return []
+    found = set(judgement.runs["part"])
     order = {"low": 0, "middle": 1, "high": 2}
     return sorted(found, key=lambda part: (order.get(part, 3), part))
 
@@ -235,10 +239,8 @@ def _faults(result: Evaluation, name: str) -> str:
         rows = _scope(result.figures, name, None, fault)
         by_part = [_number(_value(_scope(result.figures, name, p, fault), "event_recall")) for p in parts]
         area = _cell(rows, "roc_auc", "combination")
-        by_part = by_part if len(parts) > 1 else []
         lines.append([fault, *(cell(rows) for cell in _ALARMS.values()), area, *by_part])
-    shown = [f"found, {part}" for part in parts] if len(parts) > 1 else []
-    return _table(["fault", *_ALARMS, "ROC-AUC, combination", *shown], lines)
+    return _table(["fault", *_ALARMS, "ROC-AUC, combination", *(f"found, {part}" for part in parts)], lines)
 
 
 def _run_by_run(result: Evaluation) -> Iterable[tuple[str, str]]:

@@ -32,6 +32,8 @@ _LOW, _HIGH = -5.0, 50.0
 """Bounds of a standardised score: no detector alone outweighs the others without limit."""
 _LEAST_REACH = 1e-2
 _LEAST_DECAY = 0.05
+_LEAST_OF_PRIOR = 0.75
+"""Share of the prior's decay below which no references bring it: what happens in one run of ten is not in four."""
 _TINY = 1e-12
 _OWN = 2.0
 _UNTOUCHED = 0.6
@@ -129,7 +131,7 @@ class Calibration:
         combined = [((part - low) / reach).mean(axis=1) for part, low in zip(parts, quiet, strict=True)]
         excess = [np.diff(np.quantile(values, [LOUD, _TAIL])) / np.log((1 - LOUD) / (1 - _TAIL)) for values in combined]
         decay = _pooled(np.array([prior.decay[group]]), [np.maximum(part, _LEAST_DECAY) for part in excess], prior)
-        return cls(reach, usual, float(decay[0]))
+        return cls(reach, usual, max(float(decay[0]), _LEAST_OF_PRIOR * prior.decay[group]))
 
     def level(self, scores: Array, share: float) -> Array:
         """The quiet level of some windows of a run, such that a healthy run's is that of its 10 % quantile: detectors.

@@ -30,7 +30,7 @@ from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.store.lake import fingerprint
 
-CODE_VERSION = fingerprint("4", materiality.CODE_VERSION)
+CODE_VERSION = fingerprint("5", materiality.CODE_VERSION)
 """Raise it when a baseline fitted on the same windows would differ."""
 _TURN = 10
 """Windows of a run that go into one fold together, because neighbours share samples."""

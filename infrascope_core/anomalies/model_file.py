@@ -25,7 +25,7 @@ from infrascope_core.errors import NotFittedError
 from infrascope_core.numeric import Array, Arrays, stored_array
 from infrascope_core.store.atomic import aside
 
-FORMAT = 6
+FORMAT = 7
 """Raise it when older files cannot be read any more."""
 SUFFIX = ".safetensors"
 OLDER_SUFFIXES = (".npz",)

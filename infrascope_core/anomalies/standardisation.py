@@ -20,8 +20,9 @@ In a sample of n windows none can be farther from the mean than sqrt(n - 1) stan
 inequality), which is 100 for n = 10,000. But a feature that hardly moved in the baseline may be a
 million of its tiny standard deviations away in a new run; unbounded, that one feature would drown all others.
 """
-NOVELTY = 10.0
-"""What a metric counts that never moved in the baseline and is elsewhere now: clearly abnormal, never infinite."""
+NOVELTY = 3.0
+"""What a metric counts that never moved in the baseline and is elsewhere now: abnormal, but among hundreds that never
+moved one or the other moves in every new run."""
 _NEAR_CONSTANT = 0.01
 """A constant that departs by less than this share of it has not moved (the bound of docs/design.md, Recipes)."""
 _LEAST_RELATIVE_SCALE = 1e-9

@@ -104,7 +104,7 @@ def _of_set(on_progress: OnProgress, name: str) -> OnProgress:
 
 
 def show(result: Evaluation) -> None:
-    """Print the figures of every data set, of every fault, and over all."""
+    """Print the figures of every data set, and of every fault in it."""
     console = stdout_console()
     for name, judgement in result.judgements.items():
         split = result.splits[name]
@@ -125,11 +125,10 @@ def show(result: Evaluation) -> None:
         console.print(Text(f"  {printable(reason)}", style="yellow"), soft_wrap=True)
     console.print()
     figures = result.figures
-    for scope in [*result.judgements, *([None] if len(result.judgements) > 1 else [])]:
-        here = figures.filter(pl.col("data_set").eq_missing(pl.lit(scope)) & pl.col("part").is_null())
-        title = "All data sets" if scope is None else scope
-        console.print(separation_table(f"{title}: separation of windows", here.filter(pl.col("fault").is_null())))
-        console.print(alarm_table(f"{title}: what is reported, per fault", here))
+    for name in result.judgements:
+        here = figures.filter((pl.col("data_set") == name) & pl.col("part").is_null())
+        console.print(separation_table(f"{name}: separation of windows", here.filter(pl.col("fault").is_null())))
+        console.print(alarm_table(f"{name}: what is reported, per fault", here))
 
 
 def separation_table(title: str, figures: pl.DataFrame) -> Group:

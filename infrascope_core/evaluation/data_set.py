@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from infrascope_core.errors import InfraScopeError, SettingsError
-from infrascope_core.evaluation.judgement import Judgement, judge
+from infrascope_core.evaluation.judgement import Judgement, judge, judge_each_alone
 from infrascope_core.evaluation.report import figures
-from infrascope_core.evaluation.split import Split, find_labelled, split_by_phase, split_by_reference, split_healthy
+from infrascope_core.evaluation.split import (
+    Split,
+    find_labelled,
+    split_by_phase,
+    split_by_reference,
+    split_healthy,
+    split_unlabelled,
+)
 from infrascope_core.settings import Settings
 from infrascope_core.store.product import OnProgress
 
@@ -34,11 +44,14 @@ class Reference(_Described):
     """Files and folders; runs there are not judged, and healthy unless their labels hold faults."""
     phase: str | None = None
     """The healthy runs of this phase stand for the other phases of their workload."""
+    mode: Literal["others", "alone"] | None = None
+    """Nobody knows of a healthy run: each run is judged by the others of its workload, or alone, in a data folder of
+    its own. Labels are only looked at afterwards."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Reference:
-        if self.paths and self.phase:
-            raise ValueError("a reference is given by paths or by a phase, not by both")
+        if sum(map(bool, (self.paths, self.phase, self.mode))) > 1:
+            raise ValueError("a reference is given by paths, by a phase or by a mode, not by several of them")
         return self
 
 
@@ -190,6 +203,8 @@ def divide(data_set: DataSet, links: Path) -> tuple[Split, list[tuple[Path, str]
         return split_by_reference(runs, reference), list(dict.fromkeys(problems + more))
     if data_set.reference.phase:
         return split_by_phase(runs, data_set.reference.phase, links), problems
+    if data_set.reference.mode:
+        return split_unlabelled(runs), problems
     return split_healthy(runs), problems
 
 
@@ -199,8 +214,9 @@ def evaluate(
     settings: Settings,
     *,
     on_set: Callable[[str], OnProgress] = lambda name: lambda product, done, total: None,
+    workers: int = 1,
 ) -> Evaluation:
-    """Evaluate data sets one after another.
+    """Evaluate data sets.
 
     Parameters
     ----------
@@ -212,33 +228,53 @@ def evaluate(
         Of those sets that do not change them.
     on_set : callable
         Called with the name of each data set; returns the callback of its progress.
+    workers : int
+        Processes that data sets are shared among, whose progress is not told; 1 takes them one after another, here.
 
     Raises
     ------
     InfraScopeError
         No data set can be judged. One that cannot, beside others that can, is listed in the result.
     """
-    judgements: dict[str, Judgement] = {}
-    splits: dict[str, Split] = {}
-    under: dict[str, Settings] = {}
-    unjudged: dict[str, str] = {}
-    for data_set in data_sets:
-        changed = settings_of(data_set, settings)
-        split, problems = divide(data_set, data / f"{data_set.name}.links")
-        try:
-            judgement = judge(data_set.name, split, data / data_set.name, changed, on_progress=on_set(data_set.name))
-        except InfraScopeError as error:
-            unjudged[data_set.name] = "; ".join([str(error), *_sentences(problems)])
-            continue
-        judgement = replace(judgement, problems=(*problems, *judgement.problems))
-        if judgement.runs.is_empty():
-            why = "; ".join([*_sentences(judgement.problems), *judgement.notes])
-            unjudged[data_set.name] = f"{data_set.name}: no run could be judged ({why})"
-            continue
-        splits[data_set.name], under[data_set.name], judgements[data_set.name] = split, changed, judgement
-    if not judgements:
+    if workers > 1:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            parts = list(pool.map(_judged, data_sets, repeat(data), repeat(settings)))
+    else:
+        parts = [_judged(data_set, data, settings, on_set(data_set.name)) for data_set in data_sets]
+    named = {data_set.name: part for data_set, part in zip(data_sets, parts, strict=True)}
+    unjudged = {name: part for name, part in named.items() if isinstance(part, str)}
+    judged = {name: part for name, part in named.items() if not isinstance(part, str)}
+    if not judged:
         raise InfraScopeError("; ".join(unjudged.values()) or "there is no data set to evaluate")
-    return Evaluation(judgements, splits, under, unjudged, figures(judgements.values(), settings.evaluation))
+    judgements = {name: judgement for name, (judgement, _, _) in judged.items()}
+    return Evaluation(
+        judgements,
+        {name: split for name, (_, split, _) in judged.items()},
+        {name: under for name, (_, _, under) in judged.items()},
+        unjudged,
+        figures(judgements.values(), settings.evaluation),
+    )
+
+
+def _judged(
+    data_set: DataSet,
+    data: Path,
+    settings: Settings,
+    on_progress: OnProgress = lambda product, done, total: None,
+) -> tuple[Judgement, Split, Settings] | str:
+    """One data set's judgement, its division, and the settings that held; or why it could not be judged."""
+    changed = settings_of(data_set, settings)
+    split, problems = divide(data_set, data / f"{data_set.name}.links")
+    how = judge_each_alone if data_set.reference.mode == "alone" else judge
+    try:
+        judgement = how(data_set.name, split, data / data_set.name, changed, on_progress=on_progress)
+    except InfraScopeError as error:
+        return "; ".join([str(error), *_sentences(problems)])
+    judgement = replace(judgement, problems=(*problems, *judgement.problems))
+    if judgement.runs.is_empty():
+        why = "; ".join([*_sentences(judgement.problems), *judgement.notes])
+        return f"{data_set.name}: no run could be judged ({why})"
+    return judgement, split, changed
 
 
 def _sentences(problems: Sequence[tuple[Path, str]], most: int = 3) -> list[str]:

@@ -7,7 +7,7 @@ over them, is in `judgement` and `report`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -159,6 +159,16 @@ class JudgedRun:
             candidates=frozenset(lake.read(WINDOW_FEATURES, key, ["metric"])["metric"].unique()),
             stands_for=_represented(folder, key),
         )
+
+    @property
+    def moments(self) -> Array:
+        """When each moment begins."""
+        return self.span.since(self.windows["start_ts"].unique().sort())
+
+    def labelled_as(self, other: JudgedRun) -> JudgedRun:
+        """The run with the labels of another one, at the same times from the start: true of that, not of this."""
+        truth = window_truth(self.moments, self.length, other.fault_start, other.fault_end)
+        return replace(self, faults=other.faults, fault_start=other.fault_start, fault_end=other.fault_end, truth=truth)
 
     def by_moment(self, score: pl.Series) -> Array:
         """The most abnormal score of each moment, from one score per row of `windows`; NaN where no host has one."""

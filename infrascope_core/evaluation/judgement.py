@@ -7,7 +7,7 @@ are in `judged_run`, pooling over runs in `report`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,18 @@ from infrascope_core.anomalies.features import feature_matrix
 from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.evaluation.judged_run import EVENTS, OURS, RUN_COLUMNS, RUNS, SEPARATION, JudgedRun, span_of
+from infrascope_core.evaluation.judged_run import (
+    ANY_FAULT,
+    COMBINATION,
+    EVENTS,
+    OURS,
+    RUN_COLUMNS,
+    RUNS,
+    SEPARATION,
+    JudgedRun,
+    span_of,
+)
+from infrascope_core.evaluation.metrics import overlap
 from infrascope_core.evaluation.peers import PEERS, Peers, raw_windows
 from infrascope_core.evaluation.split import LabelledRun, Split
 from infrascope_core.evaluation.truth import label_faults
@@ -31,7 +42,10 @@ from infrascope_core.store.product import OnProgress
 
 INPUTS = ("features", "raw")
 """What the peers get: the windows' features, or raw metrics averaged over the windows."""
-METHODS = (*OURS, *(f"{peer} ({data})" for data in INPUTS for peer in PEERS))
+POSITION, PLACEBO = "position", "placebo"
+"""Controls: the share of the data set's other runs that have a fault at the same time from their start; and the
+combination, held against the labels of another run. Neither should tell anything."""
+METHODS = (*OURS, *(f"{peer} ({data})" for data in INPUTS for peer in PEERS), POSITION, PLACEBO)
 
 
 @dataclass(frozen=True)
@@ -89,22 +103,65 @@ def judge(
     InfraScopeError
         The folder is not empty, there is no reference run or none to judge, or a step fails.
     """
-    if data.exists() and any(data.iterdir()):
-        raise InfraScopeError(f"{data}: holds something already; an evaluation starts in an empty folder")
+    _check_empty(data)
+    if split.blind and split.judged:
+        return compare(data_set, split, _filled(data, split.judged, _blind(settings), on_progress), None)
     if not split.reference_of:
         raise InfraScopeError(
             f"{data_set}: no run can be judged; it takes a run, and a healthy run (a label file with a header and "
             "no rows) of the same phase and workload to compare it with"
         )
-    reference = DataFolder(data, settings, tuple(run.path for run in split.reference))
-    refresh(reference, False, on_progress)
+    reference = _filled(data, split.reference, settings, on_progress)
     trusted = frozenset(reference.lake.read(BASELINES)["version"])
-    everything = DataFolder(data, settings, tuple(run.path for run in (*split.reference, *split.judged)))
-    refresh(everything, False, on_progress)
+    everything = _filled(data, (*split.reference, *split.judged), settings, on_progress)
     return compare(data_set, split, everything, trusted)
 
 
-def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[str]) -> Judgement:
+def judge_each_alone(
+    data_set: str,
+    split: Split,
+    data: Path,
+    settings: Settings,
+    *,
+    on_progress: OnProgress = lambda product, done, total: None,
+) -> Judgement:
+    """Judge every run in a data folder of its own, without its labels, and compare with them; see `judge`."""
+    _check_empty(data)
+    parts = []
+    for number, run in enumerate(split.judged):
+        on_progress(run.key, number, len(split.judged))
+        folder = _filled(data / run.key, (run,), _blind(settings), lambda product, done, total: None)
+        parts.append(compare(data_set, replace(split, judged=(run,)), folder, None))
+    if not parts:
+        raise InfraScopeError(f"{data_set}: there is no labelled run to judge")
+    return Judgement(
+        pl.concat([part.separation for part in parts]),
+        pl.concat([part.events for part in parts]),
+        pl.concat([part.runs for part in parts]),
+        tuple(problem for part in parts for problem in part.problems),
+        split.notes,
+    )
+
+
+def _check_empty(data: Path) -> None:
+    if data.exists() and any(data.iterdir()):
+        raise InfraScopeError(f"{data}: holds something already; an evaluation starts in an empty folder")
+
+
+def _filled(data: Path, runs: Sequence[LabelledRun], settings: Settings, on_progress: OnProgress) -> DataFolder:
+    folder = DataFolder(data, settings, tuple(run.path for run in runs))
+    refresh(folder, False, on_progress)
+    return folder
+
+
+def _blind(settings: Settings) -> Settings:
+    """The same for a folder whose labels nobody sees: they lie beside the runs, and do not choose references."""
+    return settings.model_copy(
+        update={"detectors": settings.detectors.model_copy(update={"compare_with": "workload", "reference_runs": ()})}
+    )
+
+
+def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[str] | None) -> Judgement:
     """Hold a filled data folder against the labels.
 
     Parameters
@@ -113,14 +170,16 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
         See `judge`.
     folder : DataFolder
         Its folder holds the products of all runs.
-    trusted : frozenset of str
-        Versions of the baselines that no judged run took part in.
+    trusted : frozenset of str, optional
+        Versions of the baselines that no judged run took part in. None, where no run is known to be healthy: then all
+        that the product says counts, and there is nothing that the peers could learn from.
     """
     usable = {row["run_key"]: row for row in accepted(folder).iter_rows(named=True)}
     problems = [
         (run.path, _why_rejected(folder, run.key)) for run in (*split.reference, *split.judged) if run.key not in usable
     ]
-    separation, events, runs, untrusted = [], [], [], []
+    events, runs, untrusted = [], [], []
+    scored: list[tuple[dict[str, object], JudgedRun, dict[str, Array]]] = []
     for references, members in _groups(split, usable):
         peers = {data: _fit_peers(folder, references, data) for data in INPUTS} if references else {}
         for run in members:
@@ -129,16 +188,16 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
                 problems.append((run.path, problem))
                 continue
             scores = folder.lake.read(ANOMALY_SCORES, run.key)
-            if not references or scores.is_empty() or not set(scores["baseline_version"].drop_nulls()) <= trusted:
+            versions = set(scores["baseline_version"].drop_nulls())
+            if trusted is not None and (not references or scores.is_empty() or not versions <= trusted):
                 untrusted.append(run.key)
                 continue
             row = {name: usable[run.key].get(name) for name in RUN_COLUMNS} | {"data_set": data_set, "part": run.part}
             judged = JudgedRun.of(folder, run.key)
-            methods = _method_scores(folder, run.key, judged, peers)
-            areas = judged.separation(methods, folder.settings.evaluation.max_buffer)
-            separation.append(_tabled(areas, row, SEPARATION))
+            scored.append((row, judged, _method_scores(folder, run.key, judged, peers)))
             events.append(_tabled(judged.events(), row, EVENTS))
             runs.append(_tabled([judged.alarms() | {"healthy": run.healthy}], row, RUNS))
+    separation = _separations(scored, folder.settings.evaluation.max_buffer)
     notes = list(split.notes)
     if untrusted:
         notes.append(
@@ -150,15 +209,41 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
     )
 
 
+def _separations(
+    scored: Sequence[tuple[dict[str, object], JudgedRun, dict[str, Array]]], max_buffer: int
+) -> list[pl.DataFrame]:
+    """How well each method's scores separate the windows of each run, the controls among them."""
+    faulty = sorted((item for item in scored if item[1].faults.height), key=lambda item: str(item[0]["run_key"]))
+    tables = []
+    for place, (row, judged, methods) in enumerate(faulty):
+        others = [other for _, other, _ in faulty if other is not judged]
+        areas = judged.separation(methods | ({POSITION: _position(judged, others)} if others else {}), max_buffer)
+        if others:
+            mistaken = judged.labelled_as(faulty[place - 1][1])
+            placebo = mistaken.separation({PLACEBO: methods[COMBINATION]}, max_buffer)
+            areas += [area for area in placebo if area["fault"] == ANY_FAULT]
+        tables.append(_tabled(areas, row, SEPARATION))
+    return tables
+
+
+def _position(judged: JudgedRun, others: Sequence[JudgedRun]) -> Array:
+    """Share of the other runs that have a fault where each moment of this one is, in seconds from the start."""
+    moments = judged.moments
+    touched = [
+        overlap(moments, moments + judged.length, other.fault_start, other.fault_end).any(axis=1) for other in others
+    ]
+    return np.asarray(np.mean(touched, axis=0))
+
+
 def _groups(
     split: Split, usable: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[tuple[str, ...], list[LabelledRun]]]:
     """Judged runs by their reference runs, which are of the same platform."""
     groups: dict[tuple[str, ...], list[LabelledRun]] = {}
     for run in split.judged:
-        if run.key in usable and run.key in split.reference_of:
+        if run.key in usable and (run.key in split.reference_of or split.blind):
             platform = usable[run.key]["platform"]
-            same = (key for key in split.reference_of[run.key] if key in usable)
+            same = (key for key in split.reference_of.get(run.key, ()) if key in usable)
             groups.setdefault(tuple(k for k in same if usable[k]["platform"] == platform), []).append(run)
     yield from sorted(groups.items(), key=lambda group: group[1][0].key)
 

@@ -1,4 +1,4 @@
-"""Figures pooled over runs, with intervals: per fault, per part, per data set, and over all.
+"""Figures pooled over runs, with intervals: per fault, per part, and per data set.
 
 What belongs here: from judgements to one long frame of figures. How they look is up to the command and the page.
 """
@@ -41,11 +41,10 @@ FIGURES = pl.Schema(
     }
 )
 """One figure a row: `value` in `low` to `high`, from `runs` runs and `count` events, hours, windows or runs. Null in
-`data_set`, `part` or `fault` means over all of them; `method` is null for figures of the product as a whole."""
+`part` or `fault` means over all of them; `method` is null for figures of the product as a whole."""
 
 _VALUES = ("value", "low", "high", "runs", "count")
 _SCOPES = (
-    (),
     ("data_set",),
     ("data_set", "part"),
     ("data_set", "fault"),

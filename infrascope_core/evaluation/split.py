@@ -59,12 +59,15 @@ class Split:
         For every judged run that has any.
     notes : tuple of str
         What a reader of the result must know about the division, a sentence each.
+    blind : bool
+        Whether all runs are judged as if nobody knew of a healthy one.
     """
 
     reference: tuple[LabelledRun, ...]
     judged: tuple[LabelledRun, ...]
     reference_of: ReferenceOf
     notes: tuple[str, ...]
+    blind: bool = False
 
 
 def find_labelled(
@@ -180,6 +183,11 @@ def split_by_phase(runs: Sequence[LabelledRun], phase: str, links: Path) -> Spli
         if run.name.phase == phase and run.healthy and run.name.workload == workload
     ]
     return _split(reference, judged, [])
+
+
+def split_unlabelled(runs: Sequence[LabelledRun]) -> Split:
+    """Judge all runs, none of which is known to be healthy: there is no reference."""
+    return Split((), tuple(sorted(runs, key=lambda run: run.key)), {}, (), blind=True)
 
 
 def _linked(run: LabelledRun, phase: str, links: Path) -> LabelledRun:

@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from benchmarks.evaluation import simulated
 from benchmarks.evaluation.__main__ import SUITE
 from infrascope_core.cli import build_app
+from infrascope_core.evaluation.data_set import DataSet, Reference, evaluate
+from infrascope_core.evaluation.judged_run import OURS
 from infrascope_core.run_files.labels import labels_path
+from infrascope_core.settings import Settings
 from infrascope_core.simulate import FAULTS
 from tests.runs import write_run
 
@@ -68,6 +71,19 @@ def test_a_labelled_folder_is_judged_by_its_earlier_healthy_runs(evaluated):
     assert {row["figure"] for row in content["figures"]} >= {"roc_auc", "average_precision", "vus_pr"}
 
 
+@pytest.mark.parametrize("mode", ["others", "alone"])
+def test_runs_can_be_judged_as_if_nobody_knew_of_a_healthy_one(labelled, tmp_path, mode):
+    data_set = DataSet(name="blind", paths=(labelled,), reference=Reference(mode=mode))
+    result = evaluate([data_set], tmp_path, Settings())
+    judged = result.judgements["blind"]
+    assert result.splits["blind"].reference == ()
+    assert judged.runs.height == 5  # the two with unusable labels are left out
+    assert set(judged.separation["method"]) == set(OURS)  # peers have nothing to learn from
+    assert [path.name for path, _ in judged.problems] != []
+    (fault,) = judged.events.to_dicts()
+    assert fault["detected"] is (mode == "others")  # ten of forty seconds are too much for a run alone
+
+
 def test_the_same_runs_give_the_same_figures(labelled, evaluated, tmp_path):
     assert infrascope("evaluate", labelled, "--json", tmp_path / "again").exit_code == 0
     assert (tmp_path / "again").read_bytes() == evaluated[1].read_bytes()
@@ -101,7 +117,12 @@ def test_runs_with_only_bad_labels_are_reported(tmp_path):
 
 def test_the_suite_covers_every_fault_at_every_intensity_on_every_platform_and_workload():
     runs = list(simulated.planned(PLAN, "evaluation"))
-    seen = {(run.job.workload, run.job.platform, fault.name, run.folder) for run in runs for fault in run.job.faults}
+    seen = {
+        (run.job.workload, run.job.platform, fault.name, run.folder)
+        for run in runs
+        if run.truthful
+        for fault in run.job.faults
+    }
     expected = {
         (f"{w['model']}__{w['task']}__{w.get('dataset', 'default')}", platform, kind.name, level)
         for w in PLAN["workloads"]

@@ -4,24 +4,35 @@ Reveal's three detectors look at all features of one window at once; a fault tha
 in the others, and one that moves it little drowns in the noise of a window. These look at each metric by itself, and
 at deviations that persist: moving averages (Roberts, Technometrics 1959), each feature's held against the largest that
 the baseline has. A metric deviates as its three most deviating features do. The score is the geometric mean over the
-most deviating metrics: one metric far out of its range counts less than several that are somewhat out of theirs.
+most deviating metrics: one metric far out of its range counts less than several that are somewhat out of theirs. What
+is measured several times counts no more than twice: metrics that move together in the baseline (a GPU's clocks, what
+memory is used for), and the counters of one core, since a thread that runs on another core than before is no fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from infrascope_core.anomalies.detectors.base import Detector, Group
 from infrascope_core.anomalies.residuals import Kind
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Ints, Mask, quantiles, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, one_thread, quantiles, stored_array
+from infrascope_core.run_files.columns import instance, subsystem
 
 _LEAST_RATIO = 1e-3
 _LEAST_RANGE = 0.3
 """A feature's own range is at least this, in scales: one that hardly ever moved is not out of range once it moves."""
+_ALIKE = 0.9
+"""Correlation from which two metrics say one thing ..."""
+_COUNTED = 2
+"""... and how many of those that do are counted."""
+_FEWEST, _MOST = 20, 1_000
+"""Windows from which correlations can be told, and more than which tell no more."""
 
 _FEATURES = 3
 """How many features, the most deviating ones, say how far a metric deviates."""
@@ -55,6 +66,8 @@ class SustainedDeviation(Detector):
         self.own_range = own_range
         change = [i for i, metric in enumerate(metrics) if i == 0 or metric != metrics[i - 1]]
         self.starts: Ints = np.array(change, dtype=np.int64)
+        self.core: Ints = np.array([_core(metrics[i]) for i in change], dtype=np.int64)
+        self.alike: Ints = np.arange(len(change))
         self.range: Array = np.zeros(0)
 
     @classmethod
@@ -63,8 +76,9 @@ class SustainedDeviation(Detector):
         return cls(metrics, settings.peak_metrics, settings.own_range)
 
     def state(self) -> Arrays:
-        """First feature of each metric, each feature's own range, and how many metrics are averaged."""
-        return {"starts": self.starts, "range": self.range, "top": np.array([self.top])}
+        """Each metric's first feature, core and group, each feature's own range, and how many metrics are averaged."""
+        of_metrics = {"starts": self.starts, "core": self.core, "alike": self.alike}
+        return {**of_metrics, "range": self.range, "top": np.array([self.top])}
 
     @classmethod
     def from_state(cls, state: Arrays, features: int) -> Self:
@@ -72,6 +86,8 @@ class SustainedDeviation(Detector):
         (top,) = stored_array(state, "top", np.int64, (1,)).tolist()
         fitted = cls(top=top)
         fitted.starts = stored_array(state, "starts", np.int64, (None,))
+        fitted.core = stored_array(state, "core", np.int64, fitted.starts.shape)
+        fitted.alike = stored_array(state, "alike", np.int64, fitted.starts.shape)
         fitted.range = stored_array(state, "range", np.float64, (features,))
         rising = fitted.starts.size > 0 and fitted.starts[0] == 0 and (np.diff(fitted.starts) > 0).all()
         if not rising or fitted.starts[-1] >= features or not (fitted.range > 0).all() or top < 1:
@@ -105,15 +121,32 @@ class SustainedDeviation(Detector):
         size = np.abs(z)
         largest = size.max(axis=0) if run.min() < run.max() else quantiles(size, (self.own_range,))[0]
         self.range = np.maximum(largest, _LEAST_RANGE)
+        self.alike = _alike(z[:: -(-len(z) // _MOST), self.starts])
+
+    def _counted(self, z: Array) -> Array:
+        """Ratios of windows x metrics; 0 for what others that say the same say louder."""
+        ratio = self.ratios(z)
+        for crowd in self._crowds:
+            own = ratio[:, crowd]
+            quieter = np.argpartition(own, -_COUNTED, axis=1)[:, :-_COUNTED]
+            np.put_along_axis(own, quieter, 0.0, axis=1)
+            ratio[:, crowd] = own
+        return ratio
+
+    @cached_property
+    def _crowds(self) -> list[Ints]:
+        """Metrics of which no more than a few are counted: of each core, and of each group of those alike."""
+        both = [np.flatnonzero(of == n) for of in (self.core, self.alike) for n in np.unique(of[of >= 0])]
+        return [crowd for crowd in both if len(crowd) > _COUNTED]
 
     def _score(self, z: Array, known: Mask) -> Array:
-        ratio = self.ratios(z)
+        ratio = self._counted(z)
         top = min(self.top, ratio.shape[1])
         largest = np.partition(ratio, -top, axis=1)[:, -top:]
         return np.asarray(np.exp(np.log(np.maximum(largest, _LEAST_RATIO)).mean(axis=1)))
 
     def _explain(self, z: Array, known: Mask) -> Array:
-        ratio = self.ratios(z)
+        ratio = self._counted(z)
         top = min(self.top, ratio.shape[1])
         rank = np.argsort(-ratio, axis=1, kind="stable")[:, :top]
         counted = np.zeros_like(ratio)
@@ -122,6 +155,27 @@ class SustainedDeviation(Detector):
         share = np.divide(counted, total, out=np.zeros_like(counted), where=total > 0)
         scored = np.where(total[:, 0] > 0, self._score(z, known), 0.0)
         return self.of_features(share * scored[:, None], z)
+
+
+def _core(metric: str) -> int:
+    """Number of the core that a metric is of; -1 if it is of none."""
+    number = instance(metric.partition(" ")[0])
+    return int(number) if number.isdigit() and subsystem(metric) == "CPU" else -1
+
+
+def _alike(z: Array) -> Ints:
+    """Number of each column's group: those that are correlated, and with what these are correlated with."""
+    groups = np.arange(z.shape[1])
+    if len(z) < _FEWEST:
+        return groups
+    centred = (z - z.mean(axis=0)).astype(np.float32)
+    length = np.sqrt((centred * centred).sum(axis=0))
+    moving = np.flatnonzero(length > 0)
+    unit = centred[:, moving] / length[moving]
+    with one_thread():
+        _, number = connected_components(np.abs(unit.T @ unit) >= _ALIKE, directed=False)
+    groups[moving] = z.shape[1] + number
+    return groups
 
 
 class BriefDeviation(SustainedDeviation):

@@ -47,13 +47,18 @@ def test_one_run_says_nothing_and_the_prior_holds():
 
 
 def test_the_prior_counts_as_two_more_runs():
-    # from the 10 % to the 90 % quantile of 0, 1, ..., 100 times 0.01 it is 0.8, in each of four runs
-    scores = np.exp(np.tile(np.arange(101.0) * 0.01, 4))[:, None]
-    learnt = learn(scores, runs=4)
+    # from the 10 % to the 90 % quantile of 0, 1, ..., 90 times 0.01 and ten far out it is 0.8, in each of four runs
+    logs = np.r_[np.arange(91.0), np.arange(110.0, 200.0, 10.0), 200.0] * 0.01
+    learnt = learn(np.exp(np.tile(logs, 4))[:, None], runs=4)
     assert learnt.reach == pytest.approx([np.exp((2 * np.log(0.5) + 4 * np.log(0.8)) / 6)])
     assert learnt.usual == pytest.approx([0.1])
-    excess = 0.07 / learnt.reach[0] / np.log(0.1 / 0.03)
+    excess = (1.7 - 0.9) / learnt.reach[0] / np.log(0.1 / 0.03)
     assert learnt.decay == pytest.approx(np.exp((2 * np.log(0.4) + 4 * np.log(excess)) / 6))
+
+
+def test_references_that_have_hardly_a_tail_shorten_the_priors_by_no_more_than_a_quarter():
+    scores = np.exp(np.tile(np.arange(101.0) * 0.01, 50))[:, None]
+    assert learn(scores, runs=50).decay == pytest.approx(0.75 * 0.4)
 
 
 def test_many_runs_outweigh_the_prior():

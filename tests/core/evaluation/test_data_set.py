@@ -41,7 +41,7 @@ data_sets:
         ("data_sets: [{name: a, root: r, paths: [x], colour: red}]", "colour: Extra inputs are not permitted"),
         (
             "data_sets: [{name: a, root: r, paths: [x], reference: {phase: train, paths: [y]}}]",
-            "reference: Value error, a reference is given by paths or by a phase, not by both",
+            "reference: Value error, a reference is given by paths, by a phase or by a mode, not by several of them",
         ),
         ("sets: []", "no readable list of data sets"),
         ("data_sets: [", "no readable list of data sets"),

@@ -16,7 +16,7 @@ from infrascope_core.errors import InfraScopeError
 from infrascope_core.evaluation import judgement
 from infrascope_core.evaluation.data_set import DataSet, evaluate
 from infrascope_core.evaluation.judged_run import ANY_FAULT
-from infrascope_core.evaluation.judgement import METHODS, compare, judge
+from infrascope_core.evaluation.judgement import METHODS, PLACEBO, POSITION, compare, judge
 from infrascope_core.evaluation.split import find_labelled, split_healthy
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.reports.tables import ANOMALY_EPISODES
@@ -214,7 +214,22 @@ def test_separation_is_per_fault_against_healthy_windows(folder):
     assert (ours["leak"]["faulty"], ours["leak"]["windows"]) == (6, 18)  # the two of the other fault are left out
     assert ours["hog"]["roc_auc"] == pytest.approx((11 / 12) / 2)  # 11 of 12 healthy windows tie with it
     assert ours[ANY_FAULT]["faulty"] == 8
-    assert separation["method"].unique(maintain_order=True).to_list() == list(METHODS)
+    of_one_run = [method for method in METHODS if method not in {POSITION, PLACEBO}]
+    assert separation["method"].unique(maintain_order=True).to_list() == of_one_run
+
+
+def test_controls_know_where_other_runs_have_faults_and_what_is_true_of_them(folder):
+    """Three runs with a fault at the same time and one with a later one."""
+    _, second, _ = (folder.add(minute, [(12, 30, "leak", "Memory", [])]) for minute in (2, 3, 4))
+    folder.add(5, [(39, 57, "leak", "Memory", [])])
+    folder.score(second, dict.fromkeys(range(4, 10), 2.0))
+    found = folder.compared().separation.filter(pl.col("fault") == ANY_FAULT, pl.col("run_key") == second)
+    area = dict(found.select("method", "roc_auc").iter_rows())
+    assert area["combination"] == 1.0
+    assert area["position"] == 1.0  # two of the three others have it at the same time
+    assert area["placebo"] == 1.0  # the run before has its fault at the same time
+    late = folder.compared().separation.filter(pl.col("fault") == ANY_FAULT).sort("run_key")
+    assert late.filter(method="position")["roc_auc"][-1] < 0.5
 
 
 def test_windows_without_a_score_have_no_figure(folder):

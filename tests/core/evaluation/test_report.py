@@ -32,7 +32,7 @@ def judgement(separation=(), events=(), runs=()) -> Judgement:
     return Judgement(table(SEPARATION, *separation), table(EVENTS, *events), table(RUNS, *runs), (), ())
 
 
-def value(frame: pl.DataFrame, figure: str, data_set=None, *, part=None, fault=None, method=None, of="value"):
+def value(frame: pl.DataFrame, figure: str, data_set="a", *, part=None, fault=None, method=None, of="value"):
     scope = {"data_set": data_set, "part": part, "fault": fault, "method": method, "figure": figure}
     rows = frame.filter(pl.all_horizontal(pl.col(n).eq_missing(pl.lit(v, pl.String)) for n, v in scope.items()))
     assert rows.height <= 1
@@ -88,12 +88,12 @@ def test_areas_are_means_over_runs_per_method():
     assert value(pooled, "roc_auc", method="zscore") == 0.6
 
 
-def test_data_sets_are_pooled_by_run():
+def test_data_sets_are_not_pooled():
     sets = [judgement(runs=[run("r1", 1, 1.0)]), judgement(runs=[run("r1", 0, 1.0, data_set="b")])]
     pooled = figures(sets, SETTINGS)
-    assert value(pooled, "false_episodes_per_hour") == 0.5
-    assert value(pooled, "false_episodes_per_hour", of="runs") == 2
+    assert value(pooled, "false_episodes_per_hour", "a") == 1.0
     assert value(pooled, "false_episodes_per_hour", "b") == 0.0
+    assert pooled["data_set"].null_count() == 0
 
 
 def test_the_order_of_runs_changes_nothing():

@@ -70,6 +70,49 @@ def test_the_planted_metric_comes_first():
     np.testing.assert_allclose(split.sum(axis=1), peaks.score(z), rtol=1e-12)
 
 
+def alike(*columns: np.ndarray, names: list[str] | None = None) -> SustainedDeviation:
+    z = np.stack(columns, axis=1)
+    return SustainedDeviation(names or [f"m{i}" for i in range(len(columns))]).fit(z, np.arange(len(z)) // 50)
+
+
+def test_of_metrics_that_move_together_two_are_counted():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, 100))
+    noise = 0.1 * rng.normal(size=(3, 100))
+    peaks = alike(one, one + noise[0], -one + noise[1], one + noise[2], other)
+    assert len(set(peaks.alike[:4].tolist())) == 1
+    assert peaks.alike[4] != peaks.alike[0]
+    loud = np.array([[4.0, 5.0, -6.0, 3.0, 2.0]]) * peaks.range
+    # two of the four, and the other one; two that are not counted are as quiet as can be
+    assert peaks.score(loud) == pytest.approx([(6 * 5 * 2 * 1e-3 * 1e-3) ** (1 / 5)])
+    assert (peaks.explain(loud)[0] > 0).tolist() == [False, True, True, False, True]
+
+
+def test_of_a_cores_counters_two_are_counted():
+    rng = np.random.default_rng(0)
+    counters = ["CPU:CPU7Utilization[%]", "Turbostat:Bzy_MHz.7[MHz]", "Turbostat:Busy%.7[%]", "Turbostat:IRQ.3[count]"]
+    peaks = alike(*rng.normal(size=(4, 100)), names=counters)
+    loud = np.array([[4.0, 5.0, 6.0, 3.0]]) * peaks.range
+    assert (peaks.explain(loud)[0] > 0).tolist() == [False, True, True, True]
+    gpu = [f"GPU: clocks.{part}.0[MHz]" for part in ("sm", "gr", "video")]
+    assert (alike(*rng.normal(size=(3, 100)), names=gpu).explain(loud[:, :3])[0] > 0).all()
+
+
+def test_nothing_is_alike_in_a_handful_of_windows():
+    z = np.arange(10.0)
+    assert alike(z, z).alike.tolist() == [0, 1]
+
+
+def test_its_state_is_all_that_it_needs():
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=100)
+    peaks = alike(one, one, one, rng.normal(size=100), names=["a", "b", "c", "Turbostat:IRQ.3[count]"])
+    z = rng.normal(size=(20, 4))
+    again = SustainedDeviation.from_state(peaks.state(), 4)
+    assert again.score(z).tolist() == peaks.score(z).tolist()
+    assert again.explain(z).tolist() == peaks.explain(z).tolist()
+
+
 def test_a_missing_feature_does_not_deviate():
     z = np.array([[8.0, np.nan, np.nan, 0.3]])
     np.testing.assert_allclose(fitted().ratios(z), [[4.0, 0.0, 1.0]])
@@ -93,6 +136,8 @@ def test_a_window_that_deviates_nowhere_has_the_least_score_and_nothing_to_expla
         {"range": [1.0, 0.0, 2.0, 1.0]},
         {"range": [1.0, np.nan, 2.0, 1.0]},
         {"top": [0]},
+        {"core": [0, 1]},
+        {"alike": [0, 1, 2, 3]},
     ],
 )
 def test_ranges_that_do_not_fit_the_metrics_are_refused(broken):
