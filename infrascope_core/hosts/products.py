@@ -18,7 +18,7 @@ from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Part, Product, Scope, Tick
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Raise it when the same runs would be compared otherwise."""
 _METRICS_AT_ONCE = 64
 """Metrics compared at once, so that temporary arrays stay small beside the windows of a job."""

@@ -1,10 +1,11 @@
 """The verdict on hosts: which departures are reported, in the light of all jobs, and the claim in words.
 
-What belongs here: limits, the odder of two hosts, and `claims.yaml`.
+What belongs here: limits, what hosts usually differ by (`usual.yaml`), the odder of two hosts, and `claims.yaml`.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -41,7 +42,8 @@ def judge(found: pl.DataFrame, jobs: pl.DataFrame, settings: HostSettings) -> pl
 
     Notes
     -----
-    A host deviates if it is far from the others (robust z and relative difference), persistently, in enough windows.
+    A host deviates if it is far from the others (robust z, relative difference, and more than hosts of one kind usually
+    are apart: `usual.yaml`), persistently, in enough windows.
     Of two hosts each is as far from the other. Then their other jobs decide, those with at least one third host: a
     host that deviates in the same metric and direction in at least half of them is odd, one that does not is like
     the others, one that has none is unknown. The odder of the two is reported; if they are equals, both, marked
@@ -49,10 +51,11 @@ def judge(found: pl.DataFrame, jobs: pl.DataFrame, settings: HostSettings) -> pl
     """
     apart = (pl.col("value") - pl.col("expected")).abs()
     largest = pl.max_horizontal(pl.col("value").abs(), pl.col("expected").abs())
-    found = found.with_columns(
+    share = pl.max_horizontal("usual_share", settings.least_relative)
+    found = found.join(_usual(found["metric"].unique()), on="metric").with_columns(
         far=(pl.col("robust_z").abs() >= settings.limit)
         & (pl.col("persistence") >= settings.persistence)
-        & (apart >= settings.least_relative * largest)
+        & (apart >= pl.max_horizontal("usually_apart", share * largest))
         & (pl.col("windows") >= settings.least_windows),
     )
     odd = _odder_of_two(found, jobs)
@@ -110,6 +113,21 @@ def _odder_of_two(found: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
         "metric",
         odder=pl.col("oddness") >= pl.col("peer_oddness").fill_null(_UNKNOWN),
         ambiguous=pl.col("oddness") == pl.col("peer_oddness").fill_null(_UNKNOWN),
+    )
+
+
+def _usual(metrics: pl.Series) -> pl.DataFrame:
+    """How far apart hosts usually are: metric, `usually_apart` (in its unit), `usual_share` (of the larger value)."""
+    rules = [next((usual for pattern, *usual in _rules() if pattern.search(metric)), (0.0, 0.0)) for metric in metrics]
+    columns = {"metric": pl.String, "usually_apart": pl.Float64, "usual_share": pl.Float64}
+    return pl.DataFrame([(m, *usual) for m, usual in zip(metrics, rules, strict=True)], schema=columns, orient="row")
+
+
+@cache
+def _rules() -> tuple[tuple[re.Pattern[str], float, float], ...]:
+    rules = yaml.safe_load(files(__package__).joinpath("usual.yaml").read_text(encoding="utf-8"))
+    return tuple(
+        (re.compile(rule["pattern"], re.IGNORECASE), rule.get("apart", 0.0), rule.get("share", 0.0)) for rule in rules
     )
 
 

@@ -19,13 +19,13 @@ def job(name: str, hosts: str) -> pl.DataFrame:
     return pl.DataFrame([(name, f"{name} {h}", h, "cpu") for h in hosts.split()], schema=JOBS, orient="row")
 
 
-def judged(*levels: tuple[str, dict[str, float]]) -> pl.DataFrame:
+def judged(*levels: tuple[str, dict[str, float]], metric: str = "Memory:HugePages_Total[count]") -> pl.DataFrame:
     """Jobs in which hosts hold a level for 20 windows, judged together."""
     found, jobs = [], []
     for name, of_host in levels:
         own = job(name, " ".join(of_host))
         values = np.broadcast_to(np.array([*of_host.values()])[:, None, None], (len(of_host), 20, 1))
-        found.append(deviations(own, ["Memory:HugePages_Total[count]"], compare(values, SETTINGS)))
+        found.append(deviations(own, [metric], compare(values, SETTINGS)))
         jobs.append(own)
     return judge(pl.concat(found), pl.concat(jobs), SETTINGS)
 
@@ -54,6 +54,21 @@ def test_a_host_equal_to_the_others_has_no_row():
 def test_of_three_hosts_the_two_that_agree_are_not_blamed():
     """For each of them the others are one equal and one odd: their spread keeps the robust z low."""
     assert reported(judged(("a", {"h1": 1.0, "h2": 1.0, "h3": 9.0}))) == {("a", "h3", False)}
+
+
+@pytest.mark.parametrize(
+    ("metric", "usual", "unusual"),
+    [
+        ("Turbostat:CoreTmp.27[C]", 48.0, 60.0),
+        ("GPU: temperature.gpu.0[C]", 32.0, 55.0),
+        ("NetworkProtocolCounts:UNIX[count]", 60.0, 200.0),
+        ("Memory:HugePages_Total[count]", 43.0, 60.0),
+    ],
+)
+def test_what_hosts_of_one_kind_usually_differ_by_is_not_reported(metric, usual, unusual):
+    alike = dict.fromkeys(["h1", "h2", "h3"], 40.0)
+    assert reported(judged(("a", alike | {"h4": usual}), metric=metric)) == set()
+    assert reported(judged(("a", alike | {"h4": unusual}), metric=metric)) == {("a", "h4", False)}
 
 
 def test_in_how_many_of_its_jobs_a_host_deviates():
