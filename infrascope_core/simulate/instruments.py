@@ -319,7 +319,7 @@ def _diskstats(scene: Scene, state: State) -> Readings:
     if not scene.here.gpus:
         moved: Readings = {f"Storage_diff:{name}": values for name, values in counters.items()}
         return moved | {"Storage_diff:I/Os_currently_in_progress[count]": np.diff(in_flight, prepend=in_flight[0])}
-    uptime = draws.stream("uptime").uniform(0.6, 1.4) * scene.of_host("uptime").uniform(2e5, 6e5)
+    uptime = scene.uptime()
     since_boot: Readings = {
         f"Storage:{name}": np.rint(uptime * _RATE_SINCE_BOOT[name.split("[")[0]]) + np.cumsum(values)
         for name, values in counters.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from infrascope_core.simulate.disturbance import Disturbance, Signal, slots
 from infrascope_core.simulate.machines import Machine
 from infrascope_core.simulate.plan import Draws, Job, seed_of
 from infrascope_core.simulate.workloads import Profile
+
+_BOOTED_EVERY = 2 * 86_400.0, 14 * 86_400.0
+"""Seconds from one boot of a host to the next, from the shortest to the longest."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,12 @@ class Scene:
     def samples(self) -> int:
         """Number of samples, n."""
         return len(self.activity.input)
+
+    def uptime(self) -> float:
+        """Seconds from the host's last boot to the job's start; it is booted again and again, whatever jobs it runs."""
+        every = self.of_host("uptime").uniform(*_BOOTED_EVERY)
+        start = self.job.start().replace(tzinfo=UTC).timestamp()
+        return float((start + self.of_host("boot").uniform(0.0, every)) % every)
 
     def phase(self, name: str) -> Signal:
         """Share of each sample's time in a phase."""

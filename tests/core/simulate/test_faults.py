@@ -5,6 +5,7 @@ Each is compared with its healthy twin: the same job and seed without the fault,
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
@@ -24,7 +25,7 @@ def readings(platform, fault=None, intensity=0.5, model="DEEPSEEK", phase="train
     if fault:
         span = (0.0, None) if FAULTS[fault].whole_run else (START_S, END_S)
         faults = (Fault(fault, intensity, *span),)
-    job = Job(platform, model, phase=phase, minutes=2, seed=5, faults=faults)
+    job = Job(platform, model, phase=phase, minutes=2, seed=5, faults=faults, started_at=datetime(2026, 11, 1))
     times, (host,) = simulate_job(job)
     return {c.metric: np.broadcast_to(host.get(c.metric, 0.0), times.shape) for c in columns(platform)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -110,6 +110,18 @@ def test_first_differences_are_differences_and_counters_since_boot_grow(files):
     read = files["gpu"]["Storage:sectors_read[count]"]
     assert read[0] > 1e6
     assert read.diff().drop_nulls().min() >= 0
+
+
+def test_what_a_host_has_counted_goes_on_from_job_to_job_until_it_is_booted(tmp_path):
+    first = datetime(2025, 4, 1)
+    read = []
+    for day in range(30):
+        job = Job("gpu", minutes=0.1, seed=day, started_at=first + timedelta(days=day))
+        (path,) = write_job(job, tmp_path / str(day))
+        read.append(read_run_file(path).telemetry["Storage:sectors_read[count]"][0])
+    boots = np.flatnonzero(np.diff(read) < 0)
+    assert 2 <= len(boots) <= 15  # every two to fourteen days
+    assert np.ptp(np.diff(boots)) <= 1  # at an interval of the host's own
 
 
 def test_times_run_forward_with_a_little_jitter(files):
