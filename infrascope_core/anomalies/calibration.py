@@ -23,7 +23,11 @@ import yaml
 from scipy.special import factorial
 
 from infrascope_core.numeric import Array, Arrays, Ints, stored_array
+from infrascope_core.store.lake import fingerprint
 
+_DATA = (files(__package__) / "prior.yaml").read_text(encoding="utf-8")
+CODE_VERSION = fingerprint("1", _DATA)
+"""Changes when scores would mean something else."""
 QUIET, LOUD = 0.1, 0.9
 """Quantiles of a healthy run's scores: its quiet level, and how far it reaches from there."""
 _TAIL = 0.97
@@ -80,7 +84,7 @@ class Prior:
 @cache
 def shipped_prior() -> Prior:
     """The prior of `prior.yaml`."""
-    data = yaml.safe_load((files(__package__) / "prior.yaml").read_text(encoding="utf-8"))
+    data = yaml.safe_load(_DATA)
     return Prior(data["weight"], data["detectors"], data["groups"])
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from infrascope_core.anomalies import materiality
+from infrascope_core.anomalies import calibration, materiality
 from infrascope_core.anomalies.baseline import ANY, ITSELF, Baseline, Identity
 from infrascope_core.anomalies.calibration import Calibration, Prior, shipped_prior
 from infrascope_core.anomalies.detectors import Detector, calibration_groups, unfitted
@@ -30,7 +30,7 @@ from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.store.lake import fingerprint
 
-CODE_VERSION = fingerprint("5", materiality.CODE_VERSION)
+CODE_VERSION = fingerprint("5", materiality.CODE_VERSION, calibration.CODE_VERSION)
 """Raise it when a baseline fitted on the same windows would differ."""
 _TURN = 10
 """Windows of a run that go into one fold together, because neighbours share samples."""

@@ -159,11 +159,13 @@ def _steady(amount: Array, usual: Array, known: Array, least: float) -> Iterator
     for stretch in stretches((grown > limit) & steady & (known > 0), gap=_SPAN - 1):
         first, last = int(stretch[0]) - _SPAN, int(stretch[-1])
         # the span of the first of them holds the beginning, and that of the last the end
-        begun = first + int(np.argmax(_risen(amount[first : stretch[0] + 1]) > _BEGUN)) - 1
+        risen = _risen(amount[first : stretch[0] + 1])
+        before = risen[: max(1, int(np.argmax(risen > _BEGUN)))]
+        begun = first + int(np.flatnonzero(~np.isnan(before))[-1])
         ended = last - _SPAN + int(np.argmax(_risen(amount[last - _SPAN : last + 1]) >= 1.0 - _BEGUN))
         times = (grown[stretch] / np.maximum(usual[stretch], least / _TIMES)).max()
         surprisal = np.log10(known[stretch].max() + 2.0) * times
-        yield max(first, begun), ended, min(float(surprisal), _MOST_SURPRISAL)
+        yield begun, ended, min(float(surprisal), _MOST_SURPRISAL)
 
 
 def _over_span(steps: Array | Mask) -> Array:

@@ -56,6 +56,14 @@ def test_a_leak_is_found_from_its_begin_to_its_end(baseline, percent):
     assert table.filter(metric=LEFT)["claim"][0].startswith(f"{LEFT}: falls from 21.4 GB")
 
 
+def test_a_claim_holds_two_known_amounts_whatever_windows_are_missing(baseline):
+    leaking = run("new", 9, leak(80, 110, 6.0))
+    for lost in [*([window] for window in range(74, 92)), [78, 79, 80, 81], [109, 110, 111]]:
+        for row in found(baseline, leaking.filter(~pl.col("window").is_in(lost))).iter_rows(named=True):
+            assert np.isfinite([row["value"], row["expected"]]).all(), lost
+            assert "nan" not in row["claim"], lost
+
+
 @pytest.mark.parametrize(
     "leaked",
     [

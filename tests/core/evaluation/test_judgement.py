@@ -200,6 +200,16 @@ def test_false_episodes_are_those_that_meet_no_fault(folder):
     assert run["hours"] == pytest.approx(60 / 3600)
 
 
+def test_windows_of_which_nothing_is_known_are_no_alarms(folder):
+    """A run that is judged by itself: anomalous where something stands out, and else not known."""
+    key = folder.add(2, [LEAK])
+    folder.score(key, dict.fromkeys((0, 15), 9.0))
+    scores = folder.lake.read(ANOMALY_SCORES, key)
+    folder.lake.write(scores.with_columns(anomalous=pl.when(pl.col("surprisal") > 1).then(True)), ANOMALY_SCORES, key)
+    run = folder.compared().runs.row(0, named=True)
+    assert (run["false_windows"], run["healthy_windows"]) == (2, 14)
+
+
 def test_overlapping_faults_take_their_time_once(folder):
     folder.add(2, [LEAK, (20, 39, "hog", "CPU", [])])
     assert folder.compared().runs["healthy_hours"][0] == pytest.approx((60 - 31) / 3600)
