@@ -216,9 +216,9 @@ def _heights(
     heights = np.full((len(scores), len(groups)), np.nan)
     for _, rows in by_host(windows):
         share = quiet_share(is_long(windows["start_ts"].gather(rows), settings), settings)
-        for group, (calibration, columns) in enumerate(zip(calibrations, groups, strict=True)):
+        for group, (of_group, columns) in enumerate(zip(calibrations, groups, strict=True)):
             own = scores[rows[:, None], columns]
-            heights[rows, group] = calibration.combine(own, calibration.level(own, share))
+            heights[rows, group] = of_group.combine(own, of_group.level(own, share))
     return heights.astype(np.float32).astype(np.float64)
 
 

@@ -295,15 +295,14 @@ class JudgedRun:
         # of a run that is judged by itself, windows are anomalous or not known: those that no alarm was raised on count
         known = self.windows.filter(pl.col("anomalous").is_not_null() | pl.col("surprisal").is_not_null())
         healthy = self.truth.healthy[known["moment"].to_numpy()]
+        alarms = healthy & known["anomalous"].fill_null(False).to_numpy()
         row: dict[str, object] = {
             "differs": self.offsets.height > 0,
             "faults": self.faults.height,
             "hours": self.span.seconds / 3600,
             "healthy_hours": (self.span.seconds - faulty_time) / 3600,
             "healthy_windows": int(healthy.sum()) if known.height else None,
-            "false_windows": int((healthy & known["anomalous"].fill_null(False).to_numpy()).sum())
-            if known.height
-            else None,
+            "false_windows": int(alarms.sum()) if known.height else None,
         }
         if self.episodes is not None:
             met = metrics.meets(*self._times(self.episodes), self.fault_start, self.fault_end + self.length)
