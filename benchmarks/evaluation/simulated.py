@@ -4,9 +4,9 @@ reference/1, 2 ...       healthy, what is normal, one of each workload and platf
 more-reference/5, 6 ...  more of them, where a data set has more references
 contaminated/1           with faults of middle intensity, and labels that say it is healthy
 other-host/1, 2 ...      references from another host of the same kind
-healthy/                 healthy, judged
-more-healthy/            the same, for more hours
-low/ middle/ high/       several faults a run, all of that intensity
+judged/healthy/          healthy
+judged/more-healthy/     the same, for more hours
+judged/low/ middle/ high/  several faults a run, all of that intensity
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def planned(plan: dict[str, Any], seeds: Seeds, workloads: int | None = None) ->
     few, more = plan["reference_runs"], plan["reference_runs"] + plan["more_reference_runs"]
     healthy = [
         *(f"reference/{number}" for number in range(1, few + 1)),
-        *["healthy"] * plan["healthy_runs"],
-        *["more-healthy"] * plan["more_healthy_runs"],
+        *["judged/healthy"] * plan["healthy_runs"],
+        *["judged/more-healthy"] * plan["more_healthy_runs"],
         *(f"more-reference/{number}" for number in range(few + 1, more + 1)),
     ]
     for turn, workload in enumerate(plan["workloads"][:workloads]):
@@ -67,7 +67,7 @@ def planned(plan: dict[str, Any], seeds: Seeds, workloads: int | None = None) ->
                 yield _run(plan, folder, next(jobs))
             for level in plan["intensities"]:
                 for names in [*_batches(passing, per_run), *lasting]:
-                    yield _run(plan, level, next(jobs), names, level)
+                    yield _run(plan, f"judged/{level}", next(jobs), names, level)
             yield replace(_run(plan, "contaminated/1", next(jobs), passing[:per_run]), truthful=False)
             for number in range(1, few + 1):
                 of_two = replace(next(jobs), hosts=2)

@@ -159,7 +159,7 @@ def load_data_sets(path: Path, roots: Mapping[str, Path]) -> list[DataSet]:
 
 
 def _below(data_set: DataSet, root: Path) -> DataSet:
-    reference = Reference(paths=tuple(root / p for p in data_set.reference.paths), phase=data_set.reference.phase)
+    reference = data_set.reference.model_copy(update={"paths": tuple(root / p for p in data_set.reference.paths)})
     return data_set.model_copy(update={"paths": tuple(root / p for p in data_set.paths), "reference": reference})
 
 

@@ -118,7 +118,7 @@ def test_runs_with_only_bad_labels_are_reported(tmp_path):
 def test_the_suite_covers_every_fault_at_every_intensity_on_every_platform_and_workload():
     runs = list(simulated.planned(PLAN, "evaluation"))
     seen = {
-        (run.job.workload, run.job.platform, fault.name, run.folder)
+        (run.job.workload, run.job.platform, fault.name, Path(run.folder).name)
         for run in runs
         if run.truthful
         for fault in run.job.faults
@@ -135,6 +135,14 @@ def test_the_suite_covers_every_fault_at_every_intensity_on_every_platform_and_w
     assert len(PLAN["workloads"]) >= 5
     assert len({fault for _, _, fault, _ in seen}) >= 12
     assert len(PLAN["intensities"]) == 3
+
+
+def test_the_parts_of_the_simulated_set_are_the_intensities_and_the_healthy_runs():
+    (whole,) = (entry for entry in yaml.safe_load(SUITE.read_text())["data_sets"] if entry["name"] == PLAN["name"])
+    (judged,) = whole["paths"]
+    folders = {Path(run.folder) for run in simulated.planned(PLAN, "evaluation")}
+    parts = {str(folder.relative_to(judged)) for folder in folders if folder.is_relative_to(judged)}
+    assert parts == {*PLAN["intensities"], "healthy", "more-healthy"}
 
 
 def test_no_run_of_the_evaluation_shares_a_seed_with_development():

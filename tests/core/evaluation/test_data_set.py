@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infrascope_core.errors import InfraScopeError, SettingsError
-from infrascope_core.evaluation.data_set import DataSet, divide, evaluate, load_data_sets, settings_of
+from infrascope_core.evaluation.data_set import DataSet, Reference, divide, evaluate, load_data_sets, settings_of
 from infrascope_core.settings import Settings
 
 
@@ -33,6 +33,17 @@ data_sets:
     assert found.name == "a"
     assert found.paths == (tmp_path / "there",)
     assert found.reference.phase == "train"
+
+
+def test_a_suite_says_who_is_the_reference_in_one_of_four_ways(tmp_path):
+    (tmp_path / "x").mkdir()
+    ways = ({"paths": ["y"]}, {"phase": "train"}, {"mode": "others"}, {"mode": "alone"})
+    entries = [{"name": f"s{i}", "root": "r", "paths": ["x"], "reference": way} for i, way in enumerate(ways)]
+    paths, phase, others, alone = load_data_sets(suite(tmp_path, json.dumps({"data_sets": entries})), {"r": tmp_path})
+    assert paths.reference == Reference(paths=(tmp_path / "y",))
+    assert phase.reference == Reference(phase="train")
+    assert others.reference == Reference(mode="others")
+    assert alone.reference == Reference(mode="alone")
 
 
 @pytest.mark.parametrize(
