@@ -34,7 +34,7 @@ class PlannedRun:
     Attributes
     ----------
     host : str
-        Whose file of the job is kept; the others of it are not written.
+        Whose file of the job is kept; what the job writes for its other hosts is deleted.
     truthful : bool
         Whether its labels hold its faults; else they say that it is healthy.
     """

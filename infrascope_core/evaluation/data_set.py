@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from infrascope_core.errors import InfraScopeError, SettingsError
-from infrascope_core.evaluation.judgement import Judgement, judge, judge_each_alone
+from infrascope_core.evaluation.judgement import Judgement, judge
 from infrascope_core.evaluation.report import figures
 from infrascope_core.evaluation.split import (
+    Mode,
     Split,
     find_labelled,
     split_by_phase,
@@ -44,7 +45,7 @@ class Reference(_Described):
     """Files and folders; runs there are not judged, and healthy unless their labels hold faults."""
     phase: str | None = None
     """The healthy runs of this phase stand for the other phases of their workload."""
-    mode: Literal["others", "alone"] | None = None
+    mode: Mode | None = None
     """Nobody knows of a healthy run: each run is judged by the others of its workload, or alone, in a data folder of
     its own. Labels are only looked at afterwards."""
 
@@ -204,7 +205,7 @@ def divide(data_set: DataSet, links: Path) -> tuple[Split, list[tuple[Path, str]
     if data_set.reference.phase:
         return split_by_phase(runs, data_set.reference.phase, links), problems
     if data_set.reference.mode:
-        return split_unlabelled(runs), problems
+        return split_unlabelled(runs, data_set.reference.mode), problems
     return split_healthy(runs), problems
 
 
@@ -265,9 +266,8 @@ def _judged(
     """One data set's judgement, its division, and the settings that held; or why it could not be judged."""
     changed = settings_of(data_set, settings)
     split, problems = divide(data_set, data / f"{data_set.name}.links")
-    how = judge_each_alone if data_set.reference.mode == "alone" else judge
     try:
-        judgement = how(data_set.name, split, data / data_set.name, changed, on_progress=on_progress)
+        judgement = judge(data_set.name, split, data / data_set.name, changed, on_progress=on_progress)
     except InfraScopeError as error:
         return "; ".join([str(error), *_sentences(problems)])
     judgement = replace(judgement, problems=(*problems, *judgement.problems))

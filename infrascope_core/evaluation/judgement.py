@@ -103,8 +103,13 @@ def judge(
     InfraScopeError
         The folder is not empty, there is no reference run or none to judge, or a step fails.
     """
-    _check_empty(data)
-    if split.blind and split.judged:
+    if data.exists() and any(data.iterdir()):
+        raise InfraScopeError(f"{data}: holds something already; an evaluation starts in an empty folder")
+    if split.mode and not split.judged:
+        raise InfraScopeError(f"{data_set}: there is no labelled run to judge")
+    if split.mode == "alone":
+        return _each_alone(data_set, split, data, _blind(settings), on_progress)
+    if split.mode == "others":
         return compare(data_set, split, _filled(data, split.judged, _blind(settings), on_progress), None)
     if not split.reference_of:
         raise InfraScopeError(
@@ -117,23 +122,13 @@ def judge(
     return compare(data_set, split, everything, trusted)
 
 
-def judge_each_alone(
-    data_set: str,
-    split: Split,
-    data: Path,
-    settings: Settings,
-    *,
-    on_progress: OnProgress = lambda product, done, total: None,
-) -> Judgement:
-    """Judge every run in a data folder of its own, without its labels, and compare with them; see `judge`."""
-    _check_empty(data)
+def _each_alone(data_set: str, split: Split, data: Path, settings: Settings, on_progress: OnProgress) -> Judgement:
+    """Judge every run in a data folder of its own; see `judge`."""
     parts = []
     for number, run in enumerate(split.judged):
         on_progress(run.key, number, len(split.judged))
-        folder = _filled(data / run.key, (run,), _blind(settings), lambda product, done, total: None)
+        folder = _filled(data / run.key, (run,), settings, lambda product, done, total: None)
         parts.append(compare(data_set, replace(split, judged=(run,)), folder, None))
-    if not parts:
-        raise InfraScopeError(f"{data_set}: there is no labelled run to judge")
     return Judgement(
         pl.concat([part.separation for part in parts]),
         pl.concat([part.events for part in parts]),
@@ -141,11 +136,6 @@ def judge_each_alone(
         tuple(problem for part in parts for problem in part.problems),
         split.notes,
     )
-
-
-def _check_empty(data: Path) -> None:
-    if data.exists() and any(data.iterdir()):
-        raise InfraScopeError(f"{data}: holds something already; an evaluation starts in an empty folder")
 
 
 def _filled(data: Path, runs: Sequence[LabelledRun], settings: Settings, on_progress: OnProgress) -> DataFolder:
@@ -241,7 +231,7 @@ def _groups(
     """Judged runs by their reference runs, which are of the same platform."""
     groups: dict[tuple[str, ...], list[LabelledRun]] = {}
     for run in split.judged:
-        if run.key in usable and (run.key in split.reference_of or split.blind):
+        if run.key in usable and (run.key in split.reference_of or split.mode):
             platform = usable[run.key]["platform"]
             same = (key for key in split.reference_of.get(run.key, ()) if key in usable)
             groups.setdefault(tuple(k for k in same if usable[k]["platform"] == platform), []).append(run)

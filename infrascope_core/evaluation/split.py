@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from infrascope_core.errors import RunFileError
 from infrascope_core.run_files.labels import labels_path, read_labels
@@ -47,6 +48,9 @@ class LabelledRun:
         return self.name.run_key
 
 
+Mode = Literal["others", "alone"]
+
+
 @dataclass(frozen=True)
 class Split:
     """Reference runs, judged runs, and who is judged by whom.
@@ -59,15 +63,15 @@ class Split:
         For every judged run that has any.
     notes : tuple of str
         What a reader of the result must know about the division, a sentence each.
-    blind : bool
-        Whether all runs are judged as if nobody knew of a healthy one.
+    mode : str, optional
+        Given where runs are judged as if nobody knew of a healthy one: by the `others` of their workload, or `alone`.
     """
 
     reference: tuple[LabelledRun, ...]
     judged: tuple[LabelledRun, ...]
     reference_of: ReferenceOf
     notes: tuple[str, ...]
-    blind: bool = False
+    mode: Mode | None = None
 
 
 def find_labelled(
@@ -185,9 +189,9 @@ def split_by_phase(runs: Sequence[LabelledRun], phase: str, links: Path) -> Spli
     return _split(reference, judged, [])
 
 
-def split_unlabelled(runs: Sequence[LabelledRun]) -> Split:
+def split_unlabelled(runs: Sequence[LabelledRun], mode: Mode) -> Split:
     """Judge all runs, none of which is known to be healthy: there is no reference."""
-    return Split((), tuple(sorted(runs, key=lambda run: run.key)), {}, (), blind=True)
+    return Split((), tuple(sorted(runs, key=lambda run: run.key)), {}, (), mode)
 
 
 def _linked(run: LabelledRun, phase: str, links: Path) -> LabelledRun:
