@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.features import feature_matrix
+from infrascope_core.anomalies.run_features import reanalysed_hosts
 from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import InfraScopeError
@@ -41,7 +42,7 @@ from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import OnProgress
 
 INPUTS = ("features", "raw")
-"""What the peers get: the windows' features, or raw metrics averaged over the windows."""
+"""What the peers get: the windows' features, or metrics averaged over the windows, counters as differences."""
 POSITION, PLACEBO = "position", "placebo"
 """Controls: the share of the data set's other runs that have a fault at the same time from their start; and the
 combination, held against the labels of another run. Neither should tell anything."""
@@ -303,5 +304,6 @@ def _matrix(folder: DataFolder, key: str, data: str, columns: tuple[object, ...]
 
 
 def _raw(folder: DataFolder, key: str) -> pl.DataFrame:
-    raw = raw_windows(folder.lake.read(TELEMETRY, key), folder.settings.features)
-    return raw.with_columns(run_key=pl.lit(key))
+    """Averages of a run's metrics, counters as differences: a total that only grows tells a run from the next."""
+    hosts = [raw_windows(part, folder.settings.features) for _, part in reanalysed_hosts(folder, key)]
+    return pl.concat(hosts, how="diagonal").with_columns(run_key=pl.lit(key))

@@ -1,7 +1,7 @@
 """Methods to compare with, fitted on the same reference windows as ours and scoring the same windows.
 
-What belongs here: PCA reconstruction error, Isolation Forest and the largest |z|, each as a practitioner would take
-it from a library; and the two matrices that they get, features and raw metrics.
+What belongs here: PCA reconstruction error (of deviations as they are, and damped), Isolation Forest and the largest
+|z|, each as a practitioner would take it from a library; and the averages of metrics that they get beside features.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from infrascope_core.evaluation.settings import EvaluationSettings
 from infrascope_core.numeric import Array, Mask
 from infrascope_core.run_files.telemetry import metric_names, split_hosts
 
-PEERS = ("pca_reconstruction", "isolation_forest", "max_abs_z")
-"""Names of the peers, in the order of `Peers.score`."""
+PEERS = ("pca_reconstruction", "pca_reconstruction_damped", "isolation_forest", "max_abs_z")
+"""Names of the peers, in the order of `Peers.score`. Damping changes no order within a column, so that the forest and the
+largest |z| would rank the same with it."""
 
 
 class Peers:
@@ -48,11 +49,16 @@ class Peers:
         self._fitted = bool(self._used.any()) and len(reference) > 1
         if not self._fitted:
             return
-        z = self._bounded(self._deviation(reference))
+        deviation = self._deviation(reference)
+        z = self._bounded(deviation)
         # one thread, as with `numeric.one_thread`; that looks once for the libraries of linear algebra that are loaded,
         # and scikit-learn brings its own
         with threadpool_limits(limits=1):
-            self._pca = decomposition.PCA(n_components=settings.peer_variance, svd_solver="full").fit(z)
+            plain, damped = (
+                decomposition.PCA(n_components=settings.peer_variance, svd_solver="full").fit(data)
+                for data in (z, _damped(deviation))
+            )
+        self._pca, self._damped_pca = plain, damped
         self._forest = ensemble.IsolationForest(
             n_estimators=settings.peer_trees, random_state=settings.random_state
         ).fit(z.astype(np.float32))
@@ -71,12 +77,10 @@ class Peers:
         deviation = self._deviation(windows)
         z = self._bounded(deviation)
         with threadpool_limits(limits=1):
-            # rest of the squared length outside the subspace; the components are orthonormal
-            y = z - self._pca.mean_
-            error = np.square(y - (y @ self._pca.components_.T) @ self._pca.components_).mean(axis=1)
+            error, damped = _outside(self._pca, z), _outside(self._damped_pca, _damped(deviation))
             isolation = -self._forest.score_samples(z.astype(np.float32))
         known = np.isfinite(windows[:, self._used]).any(axis=1)
-        scores = (error, isolation, np.abs(deviation).max(axis=1))
+        scores = (error, damped, isolation, np.abs(deviation).max(axis=1))
         return {name: np.where(known, score, np.nan) for name, score in zip(PEERS, scores, strict=True)}
 
     def _deviation(self, windows: Array) -> Array:
@@ -89,13 +93,26 @@ class Peers:
         return bounded
 
 
+def _damped(deviation: Array) -> Array:
+    """Deviations on a logarithmic scale, sign kept: the usual remedy for heavy tails."""
+    damped: Array = np.sign(deviation) * np.log1p(np.abs(deviation))
+    return damped
+
+
+def _outside(pca: decomposition.PCA, z: Array) -> Array:
+    """Mean squared part of each row outside the subspace; the components are orthonormal."""
+    y = z - pca.mean_
+    error: Array = np.square(y - (y @ pca.components_.T) @ pca.components_).mean(axis=1)
+    return error
+
+
 def raw_windows(telemetry: pl.DataFrame, settings: FeatureSettings) -> pl.DataFrame:
-    """Average all metrics, as the file gives them, over the feature windows.
+    """Average all metrics over the feature windows.
 
     Parameters
     ----------
     telemetry : polars.DataFrame
-        A telemetry frame, samples in order.
+        A telemetry frame, samples in order; cumulative counters as differences.
     settings : FeatureSettings
         Length and stride of the windows, in samples.
 

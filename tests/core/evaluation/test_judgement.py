@@ -251,7 +251,9 @@ def test_windows_without_a_score_have_no_figure(folder):
 def test_a_representative_of_a_culprit_counts_and_so_does_its_chance(folder):
     key = folder.add(2, [LEAK])
     folder.lake.write(
-        pl.DataFrame({"platform": ["cpu"], "metric": [METRICS[1]], "represented_by": [METRICS[0]]}),
+        pl.DataFrame(
+            {"platform": ["cpu"], "metric": [METRICS[1]], "represented_by": [METRICS[0]], "treatment": ["value"]}
+        ),
         "metric_catalog.trial",
     )
     folder.lake.path("metric_catalog.trial").rename(folder.lake.path(METRIC_CATALOG))

@@ -33,6 +33,16 @@ def test_pca_reconstruction_equals_scikit_learns():
     assert scores["max_abs_z"] == pytest.approx(np.abs(z).max(axis=1))
 
 
+def test_damped_pca_reconstruction_equals_scikit_learns_on_logarithms():
+    reference, judged = noise(80, 8, 0), noise(20, 8, 1)
+    judged[3] *= 1e6
+    scaler = StandardScaler().fit(reference)
+    learnt, z = (np.sign(x) * np.log1p(np.abs(x)) for x in map(scaler.transform, (reference, judged)))
+    pca = PCA(0.95, svd_solver="full").fit(learnt)
+    expected = np.square(z - pca.inverse_transform(pca.transform(z))).mean(axis=1)
+    assert Peers(reference, SETTINGS).score(judged)["pca_reconstruction_damped"] == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_planted_deviation_ranks_first_with_every_peer():
     judged = noise(50, 8, 1)
     judged[17] += np.linspace(-40, 40, 8)
