@@ -252,7 +252,7 @@ def test_a_representative_of_a_culprit_counts_and_so_does_its_chance(folder):
     key = folder.add(2, [LEAK])
     folder.lake.write(
         pl.DataFrame(
-            {"platform": ["cpu"], "metric": [METRICS[1]], "represented_by": [METRICS[0]], "treatment": ["value"]}
+            {"platform": ["cpu"], "metric": [METRICS[1]], "represented_by": [METRICS[0]], "treatment": ["as_is"]}
         ),
         "metric_catalog.trial",
     )
