@@ -9,9 +9,14 @@ as long again to run off.)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from infrascope_core.numeric import Array, Ints, Mask
+
+Ratios = Callable[[slice, Ints | None], Array]
+"""For some windows and some metrics, or all of them: deviations, windows x metrics."""
 
 _GAP = 2
 """Most windows that add nothing between two that do, in one stretch."""
@@ -56,16 +61,16 @@ def stretches(raised: Mask, gap: int = _GAP) -> list[Ints]:
     return np.split(windows, np.flatnonzero(np.diff(windows) > gap + 1) + 1) if len(windows) else []
 
 
-def held(raised: Mask, now: Array, lately: Array, reach: int) -> Mask:
+def held(raised: Mask, now: Ratios, lately: Ratios, reach: int) -> Mask:
     """What is left of raised windows if averages do not count: they rise late, and remember what is over.
 
     Parameters
     ----------
     raised : ndarray of bool, windows
         The anomalous windows of a host, by scores that look back.
-    now : ndarray, windows x metrics
-        How far each metric deviates in each window, by itself.
-    lately : ndarray, windows x metrics
+    now : callable
+        How far metrics deviate in windows, each window by itself.
+    lately : callable
         The same, averaged as the scores were.
     reach : int
         How many windows ahead of a stretch it may have begun.
@@ -80,8 +85,8 @@ def held(raised: Mask, now: Array, lately: Array, reach: int) -> Mask:
     kept = np.zeros_like(raised)
     for stretch in stretches(raised):
         first, last = int(stretch[0]), int(stretch[-1])
-        leading = np.argsort(-lately[first : last + 1].sum(axis=0), kind="stable")[:_LEADING]
-        height = np.log(np.maximum(now[:, leading], _LEAST_RATIO)).mean(axis=1)
+        leading = np.argsort(-lately(slice(first, last + 1), None).sum(axis=0), kind="stable")[:_LEADING]
+        height = np.log(np.maximum(now(slice(None), leading), _LEAST_RATIO)).mean(axis=1)
         outside = np.median(height[~raised]) if (~raised).any() else height.min()
         half = (outside + np.quantile(height[first : last + 1], _LEVEL)) / 2
         begin = max(0, first - reach)

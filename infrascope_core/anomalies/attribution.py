@@ -69,15 +69,15 @@ def reasons(
         family's share of the evidence, see `evidence` and `Metrics.by_family`; over all families it sums to 1. Value
         and expected are in the feature's own unit.
     """
-    flagged = scores.filter((pl.col("agreement") > 0) | pl.col("anomalous")).sort(WINDOW_KEY)
+    judged = residuals.windows.select(WINDOW_KEY).with_row_index("row")
+    judged = judged.join(scores, on=WINDOW_KEY, how="left", maintain_order="left")
+    flagged = judged.filter((pl.col("agreement") > 0) | pl.col("anomalous"))
     if flagged.is_empty():
         return ANOMALY_REASONS.empty()
-    chosen_rows = (
-        residuals.windows.with_row_index("row").join(flagged, on=WINDOW_KEY, how="semi").sort("row")["row"].to_numpy()
-    )
-    departures = baseline.departures(baseline.scores(residuals), residuals.windows)
+    chosen_rows = flagged["row"].to_numpy()
+    of_detectors = judged.select(detector.name for detector in baseline.detectors)
+    departures = baseline.departures(of_detectors.to_numpy(), residuals.windows)
     residuals = residuals.rows(chosen_rows)
-    flagged = residuals.windows.select(WINDOW_KEY).join(flagged, on=WINDOW_KEY, how="left", maintain_order="left")
     by_feature = evidence(baseline, residuals, departures[chosen_rows])
     metrics = Metrics.of(baseline.names)
     share, strongest = metrics.by_family(by_feature)
@@ -87,14 +87,14 @@ def reasons(
     # of what has evidence, what deviates at this instant: an average may still hold what is over
     current = by_feature * (np.abs(np.nan_to_num(residuals.instant)) + _BARELY)
     column = metrics.leading_feature(current, row, strongest[row, families])
-    names = pl.DataFrame(baseline.names, schema=["metric", "feature"], orient="row").with_columns(
-        subsystem=pl.Series(np.repeat(metrics.subsystem, metrics.features), dtype=pl.String)
+    names = [baseline.names[i] for i in column]
+    chosen = pl.DataFrame(names, schema={"metric": pl.String, "feature": pl.String}, orient="row").with_columns(
+        subsystem=pl.Series(metrics.subsystem[strongest[row, families]], dtype=pl.String)
     )
-    chosen = names[column]
     claims = [
         _claim(metric, feature, value=value, expected=expected, scales=scales, novel=bool(novel))
         for (metric, feature), value, expected, scales, novel in zip(
-            chosen.select("metric", "feature").iter_rows(),
+            names,
             residuals.values[row, column],
             residuals.expected[row, column],
             residuals.instant[row, column],

@@ -89,7 +89,11 @@ def periods(windows: pl.DataFrame, settings: DetectorSettings) -> Iterator[tuple
 
 
 def by_host(windows: pl.DataFrame) -> Iterator[tuple[tuple[str, str], Ints]]:
-    """Rows of each run and host, in their order."""
+    """Rows of each run and host, in their order; those of a run and host lie together."""
+    if windows.height and all(windows[name][0] == windows[name][-1] for name in HOST_KEY):
+        run_key, host = (str(windows[name][0]) for name in HOST_KEY)
+        yield (run_key, host), np.arange(windows.height)
+        return
     rows = windows.with_row_index("row").group_by(HOST_KEY, maintain_order=True).agg("row")
     for run_key, host, row in rows.iter_rows():
         yield (str(run_key), str(host)), np.asarray(row, dtype=np.int64)

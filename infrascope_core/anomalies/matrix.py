@@ -36,13 +36,14 @@ def window_matrix(features: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, A
         As `feature_matrix`. A metric is missing from a window in which it has no maximum, and still where it has and
         its minimum is the same.
     """
-    real = [i for i, (_, name) in enumerate(names) if name not in PSEUDO_FEATURES]
-    pseudo = {name: [i for i, (_, feature) in enumerate(names) if feature == name] for name in PSEUDO_FEATURES}
+    feature = np.array([name for _, name in names])
+    pseudo = {name: np.flatnonzero(feature == name).tolist() for name in PSEUDO_FEATURES}
+    real = np.flatnonzero(~np.isin(feature, PSEUDO_FEATURES)).tolist()
     wanted = [names[i] for i in real]
     # what the pseudo-features are made from, where it is not among the names itself
     ends = {(names[i][0], "maximum") for part in pseudo.values() for i in part}
     ends |= {(names[i][0], "minimum") for i in pseudo[STILL]}
-    wanted += sorted(ends - set(wanted))
+    wanted += sorted(ends.difference(wanted))
     windows, found = feature_matrix(features, wanted)
     if not ends:
         return windows, found

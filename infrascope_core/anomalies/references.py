@@ -98,7 +98,9 @@ class References:
             distance[~self._comparable(run[rows], place[rows])] = np.inf
             nearest = distance.argmin(axis=1)
             found = np.isfinite(distance[np.arange(len(nearest)), nearest])
-            expected[rows][found] = np.nan_to_num(self.z[nearest[found]].astype(np.float64), nan=0.0)
+            like = self.z[nearest[found]].astype(np.float64)
+            like[np.isnan(like)] = 0.0
+            expected[rows][found] = like
         return expected
 
     @cached_property
@@ -159,5 +161,6 @@ class References:
 
 def _bounded(z: NDArray[np.float16] | Array) -> Single:
     """Within _BOUND, missing as 0, in single precision."""
-    bounded: Single = np.nan_to_num(np.clip(z, -_BOUND, _BOUND).astype(np.float32), nan=0.0)
+    bounded: Single = np.clip(z, -_BOUND, _BOUND).astype(np.float32)
+    bounded[np.isnan(bounded)] = 0.0
     return bounded

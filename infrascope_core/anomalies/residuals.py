@@ -82,7 +82,7 @@ class Residuals:
 
 def spans(windows: pl.DataFrame, settings: DetectorSettings) -> tuple[int, int]:
     """Over how many windows brief and lasting deviations are averaged, by how far they are apart."""
-    apart = seconds_apart(windows)
+    apart = seconds_apart(windows) if windows.height > 1 else None
     if apart is None:
         return settings.brief_windows, settings.lasting_windows
     brief = min(settings.brief_windows, max(1, int(settings.brief_s / apart)))
@@ -112,13 +112,12 @@ def moving_average(residuals: Array, windows: pl.DataFrame, span: int) -> Array:
         How many windows are averaged, this one and those before it; at the start of a run, what was before counts as
         0.
     """
-    follows = windows.select(
-        (pl.col("window").diff() == 1)
-        & (pl.col("run_key") == pl.col("run_key").shift())
-        & (pl.col("host") == pl.col("host").shift())
-    )["window"].fill_null(False)
-    begins = [*np.flatnonzero(~follows.to_numpy()), len(residuals)]
-    averages = np.clip(np.nan_to_num(residuals), -_LARGEST, _LARGEST)
+    follows = np.diff(windows["window"].to_numpy()) == 1
+    for name in HOST_KEY:
+        follows &= (windows[name][1:] == windows[name][:-1]).to_numpy()
+    begins = [0, *(np.flatnonzero(~follows) + 1), len(residuals)]
+    averages = np.clip(residuals, -_LARGEST, _LARGEST)
+    averages[np.isnan(averages)] = 0.0
     for begin, end in pairwise(begins):
         uniform_filter1d(
             averages[begin:end], span, axis=0, output=averages[begin:end], mode="constant", origin=(span - 1) // 2

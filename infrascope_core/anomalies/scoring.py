@@ -5,6 +5,8 @@ What belongs here: flags, severity, surprisal and alarms of windows, from a base
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 
@@ -12,10 +14,11 @@ from infrascope_core.anomalies.alarms import anomalous, held
 from infrascope_core.anomalies.alone import comparable
 from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.calibration import together
+from infrascope_core.anomalies.detectors import BriefDeviation
 from infrascope_core.anomalies.levels import by_host
 from infrascope_core.anomalies.residuals import Residuals, spans
 from infrascope_core.anomalies.tables import ANOMALY_SCORES
-from infrascope_core.numeric import Array, Mask
+from infrascope_core.numeric import Array, Ints, Mask
 
 _LEAST_LIMIT = 1e-12
 """Where no window of a baseline deviates at all, a severity is large, but finite."""
@@ -81,6 +84,11 @@ def _anomalous(baseline: Baseline, residuals: Residuals, surprisal: Array) -> Ma
             overlap = int((shared + span) / 2) if span else shared
             raised[rows] |= anomalous(column, alarm, settings.allowance, overlap)
         if raised[rows].any():
-            now, lately = (metrics.ratios(kind[rows]) for kind in (residuals.instant, residuals.brief))
+            now, lately = (partial(_ratios, metrics, kind, rows) for kind in (residuals.instant, residuals.brief))
             raised[rows] = held(raised[rows], now, lately, lasting)
     return raised
+
+
+def _ratios(metrics: BriefDeviation, residuals: Array, rows: Ints, some: slice, of: Ints | None) -> Array:
+    """`alarms.Ratios` of a host's windows: only what is asked for is worked out."""
+    return metrics.ratios(residuals[rows[some]], of)

@@ -17,7 +17,7 @@ from infrascope_core.numeric import Array, Mask
 from infrascope_core.run_files.telemetry import metric_names, split_hosts
 
 PEERS = ("pca_reconstruction", "pca_reconstruction_damped", "isolation_forest", "max_abs_z")
-"""Names of the peers, in the order of `Peers.score`. Damping changes no order within a column, so that the forest and the
+"""Names of the peers, in the order of `Peers.score`. Damping changes no order within a column: the forest and the
 largest |z| would rank the same with it."""
 
 

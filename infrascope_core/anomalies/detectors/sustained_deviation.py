@@ -94,17 +94,26 @@ class SustainedDeviation(Detector):
             raise ValueError("the metrics and their ranges do not fit together")
         return fitted
 
-    def ratios(self, z: Array) -> Array:
-        """Deviation of each metric over its own range: windows x metrics; above 1 is out of range."""
-        ratio = self._of_features(z)
-        sizes = np.diff([*self.starts, z.shape[1]])
-        by_metric = np.empty((len(z), len(self.starts)))
+    def ratios(self, z: Array, of: Ints | None = None) -> Array:
+        """Deviation of each metric over its own range: windows x metrics; above 1 is out of range.
+
+        Parameters
+        ----------
+        z : ndarray, windows x features
+            Residuals.
+        of : ndarray of int, optional
+            The metrics that are asked for, all by default.
+        """
+        wanted = np.arange(len(self.starts)) if of is None else of
+        sizes = np.diff([*self.starts, z.shape[1]])[wanted]
+        by_metric = np.empty((len(z), len(wanted)))
         for size in np.unique(sizes):
             metrics = np.flatnonzero(sizes == size)
-            columns = self.starts[metrics][:, None] + np.arange(size)
+            columns = self.starts[wanted[metrics]][:, None] + np.arange(size)
+            ratio = self._of_features(z[:, columns], columns)
             top = min(_FEATURES, int(size))
-            largest = np.partition(ratio[:, columns], size - top, axis=2)[:, :, size - top :]
-            by_metric[:, metrics] = largest.mean(axis=2)
+            ratio.partition(size - top, axis=2)
+            by_metric[:, metrics] = ratio[:, :, size - top :].mean(axis=2)
         return by_metric
 
     def of_features(self, by_metric: Array, z: Array) -> Array:
@@ -114,8 +123,10 @@ class SustainedDeviation(Detector):
         per_unit = np.divide(by_metric, total, out=np.zeros_like(total), where=total > 0)
         return np.asarray(size * np.repeat(per_unit, np.diff([*self.starts, z.shape[1]]), axis=1))
 
-    def _of_features(self, z: Array) -> Array:
-        return np.asarray(np.abs(np.nan_to_num(z)) / self.range)
+    def _of_features(self, z: Array, columns: Ints | slice = slice(None)) -> Array:
+        ratio = np.abs(z) / self.range[columns]
+        ratio[np.isnan(ratio)] = 0.0
+        return np.asarray(ratio)
 
     def _fit(self, z: Array, run: Ints) -> None:
         size = np.abs(z)
@@ -126,21 +137,31 @@ class SustainedDeviation(Detector):
     def _counted(self, z: Array) -> Array:
         """Ratios of windows x metrics; 0 for what others that say the same say louder."""
         ratio = self.ratios(z)
-        for crowd in self._crowds:
-            own = ratio[:, crowd]
-            quieter = np.argpartition(own, -_COUNTED, axis=1)[:, :-_COUNTED]
-            np.put_along_axis(own, quieter, 0.0, axis=1)
-            ratio[:, crowd] = own
+        for crowds in self._crowds:
+            own = ratio[:, crowds]
+            quieter = np.argpartition(own, -_COUNTED, axis=2)[:, :, :-_COUNTED]
+            np.put_along_axis(own, quieter, 0.0, axis=2)
+            ratio[:, crowds] = own
         return ratio
 
     @cached_property
     def _crowds(self) -> list[Ints]:
-        """Metrics of which no more than a few are counted: of each core, and of each group of those alike."""
-        both = [np.flatnonzero(of == n) for of in (self.core, self.alike) for n in np.unique(of[of >= 0])]
-        return [crowd for crowd in both if len(crowd) > _COUNTED]
+        """Metrics of which no more than a few are counted, crowds x metrics: cores, then groups of those alike.
+
+        Crowds of one size, which have no metric in common, are dealt with at once.
+        """
+        stacks = []
+        for of in (self.core, self.alike):
+            order = np.argsort(of, kind="stable")[(of < 0).sum() :]
+            crowds = np.split(order, np.flatnonzero(np.diff(of[order])) + 1)
+            sizes = {len(crowd) for crowd in crowds if len(crowd) > _COUNTED}
+            stacks += [np.stack([crowd for crowd in crowds if len(crowd) == size]) for size in sorted(sizes)]
+        return stacks
 
     def _score(self, z: Array, known: Mask) -> Array:
-        ratio = self._counted(z)
+        return self._mean_of_largest(self._counted(z))
+
+    def _mean_of_largest(self, ratio: Array) -> Array:
         top = min(self.top, ratio.shape[1])
         largest = np.partition(ratio, -top, axis=1)[:, -top:]
         return np.asarray(np.exp(np.log(np.maximum(largest, _LEAST_RATIO)).mean(axis=1)))
@@ -153,7 +174,7 @@ class SustainedDeviation(Detector):
         np.put_along_axis(counted, rank, np.take_along_axis(ratio, rank, axis=1), axis=1)
         total = counted.sum(axis=1, keepdims=True)
         share = np.divide(counted, total, out=np.zeros_like(counted), where=total > 0)
-        scored = np.where(total[:, 0] > 0, self._score(z, known), 0.0)
+        scored = np.where(total[:, 0] > 0, self._mean_of_largest(ratio), 0.0)
         return self.of_features(share * scored[:, None], z)
 
 
