@@ -25,6 +25,7 @@ _NAMES = _AREAS | {
     "event_recall": "share of faults found",
     "false_episodes_per_hour": "false episodes per healthy hour",
     "subsystem_right": "first subsystem right",
+    "host_first": "host of the fault first",
     "hit_3": "culprit among the first 3 metrics",
     "false_window_share": "share of healthy windows flagged",
 }
@@ -190,6 +191,7 @@ _ALARMS: dict[str, Callable[[pl.DataFrame], str]] = {
     "overlap": lambda rows: _number(_value(rows, "overlap")),
     "delay, s": lambda rows: _number(_value(rows, "delay_s"), 1),
     "first subsystem right": lambda rows: _cell(rows, "subsystem_right"),
+    "host first": lambda rows: _cell(rows, "host_first"),
     "hit@1 (chance)": lambda rows: _hit(rows, 1),
     "hit@3 (chance)": lambda rows: _hit(rows, 3),
     "hit@5 (chance)": lambda rows: _hit(rows, 5),

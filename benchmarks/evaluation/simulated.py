@@ -7,6 +7,7 @@ other-host/1, 2 ...      references from another host of the same kind
 judged/healthy/          healthy
 judged/more-healthy/     the same, for more hours
 judged/low/ middle/ high/  several faults a run, all of that intensity
+hosts/healthy/ middle/   jobs of several hosts, one of which has a fault of middle intensity
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ class PlannedRun:
 
     Attributes
     ----------
-    host : str
-        Whose file of the job is kept; what the job writes for its other hosts is deleted.
+    host : str, optional
+        Whose file of the job is kept, and what the job writes for its other hosts deleted; None keeps them all.
     truthful : bool
         Whether its labels hold its faults; else they say that it is healthy.
     """
 
     folder: str
     job: Job
-    host: str
+    host: str | None
     truthful: bool = True
 
 
@@ -72,6 +73,24 @@ def planned(plan: dict[str, Any], seeds: Seeds, workloads: int | None = None) ->
             for number in range(1, few + 1):
                 of_two = replace(next(jobs), hosts=2)
                 yield PlannedRun(f"other-host/{number}", of_two, of_two.host_names()[1])
+    yield from _jobs(plan, plan["workloads"][:workloads], seed)
+
+
+def _jobs(plan: dict[str, Any], workloads: Sequence[dict[str, Any]], seed: Iterator[int]) -> Iterator[PlannedRun]:
+    """Jobs of three to five hosts: healthy ones, and one for each kind of fault that comes and goes."""
+    for platform in PLATFORMS:
+        passing = [kind.name for kind in FAULTS.values() if platform in kind.platforms and not kind.whole_run]
+        for turn, name in enumerate([*[None] * plan["healthy_jobs"], *passing]):
+            hosts = 3 + turn % 3
+            job = Job(
+                platform, **workloads[turn % len(workloads)], minutes=plan["minutes"], hosts=hosts, seed=next(seed)
+            )
+            if name is None:
+                yield PlannedRun("hosts/healthy", job, None)
+            else:
+                run = _run(plan, "hosts/middle", job, [name])
+                faults = tuple(replace(fault, host=turn % hosts) for fault in run.job.faults)
+                yield PlannedRun(run.folder, replace(job, faults=faults), None)
 
 
 def write(runs: Iterator[PlannedRun], folder: Path) -> int:
@@ -80,7 +99,7 @@ def write(runs: Iterator[PlannedRun], folder: Path) -> int:
     for run in runs:
         for path in write_job(run.job, folder / run.folder):
             labels = labels_path(path)
-            if parse_run_name(path).host != run.host:
+            if run.host not in {None, parse_run_name(path).host}:
                 path.unlink()
                 labels.unlink()
                 continue

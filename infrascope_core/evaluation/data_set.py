@@ -46,8 +46,8 @@ class Reference(_Described):
     phase: str | None = None
     """The healthy runs of this phase stand for the other phases of their workload."""
     mode: Mode | None = None
-    """Nobody knows of a healthy run: each run is judged by the others of its workload, or alone, in a data folder of
-    its own. Labels are only looked at afterwards."""
+    """Nobody knows of a healthy run: each run is judged by the others of its workload; or alone, or by the other hosts
+    of its job, in a data folder of its own. Labels are only looked at afterwards."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Reference:

@@ -68,6 +68,7 @@ EVENTS = pl.Schema(
         "delay_s": pl.Float64(),
         "blamed": pl.String(),
         "blamed_rightly": pl.Boolean(),
+        "host_first": pl.Boolean(),
         "candidates": pl.Int64(),
         "culprits": pl.Int64(),
         **{f"hit_{k}": pl.Boolean() for k in HITS},
@@ -75,7 +76,8 @@ EVENTS = pl.Schema(
         "hit_rate": pl.Float64(),
     }
 )
-"""Per fault interval: whether an episode meets it, how soon a window was flagged, and whom the worst episode blames."""
+"""Per fault interval: whether an episode meets it, how soon a window was flagged, whom the worst episode blames, and
+whether no other host of the job was as abnormal at that time."""
 RUNS = pl.Schema(
     {
         **RUN_COLUMNS,
@@ -206,8 +208,8 @@ class JudgedRun:
             ]
         return rows
 
-    def events(self) -> list[dict[str, object]]:
-        """Rows of `EVENTS`, one per fault interval."""
+    def events(self, of_job: Sequence[JudgedRun] = ()) -> list[dict[str, object]]:
+        """Rows of `EVENTS`, one per fault interval; given the runs of its job, whether its host comes first."""
         flagged = self.windows.filter(pl.col("anomalous"))
         raised = self.span.since(flagged["start_ts"])
         delay = metrics.first_delay(self.fault_start, self.fault_end, raised, raised + self.length)
@@ -222,10 +224,21 @@ class JudgedRun:
                 "candidates": len(self.candidates),
                 "culprits": culprits[i],
                 "overlap": _known(float(overlap[i])),
+                "host_first": self._comes_first(fault, of_job),
                 **found[i],
             }
             for i, fault in enumerate(self.faults.iter_rows(named=True))
         ]
+
+    def _comes_first(self, fault: Mapping[str, Any], of_job: Sequence[JudgedRun]) -> bool | None:
+        """Whether this run was more abnormal than any other of its job while the fault lasted; None without others."""
+        others = [run for run in of_job if run is not self]
+        return max(run._surprisal_within(fault) for run in others) < self._surprisal_within(fault) if others else None
+
+    def _surprisal_within(self, fault: Mapping[str, Any]) -> float:
+        """Mean over the windows that begin within a fault of this or another host; 0 where there is none."""
+        mean = self.windows.filter(pl.col("start_ts").is_between(fault["start"], fault["end"]))["surprisal"].mean()
+        return mean if isinstance(mean, float) else 0.0
 
     def _overlaps(self) -> Array:
         """Length that each fault shares with the episode which fits it best, over the length of both together (IoU)."""

@@ -31,7 +31,7 @@ from infrascope_core.evaluation.judged_run import (
 )
 from infrascope_core.evaluation.metrics import overlap
 from infrascope_core.evaluation.peers import PEERS, Peers, raw_windows
-from infrascope_core.evaluation.split import LabelledRun, Split
+from infrascope_core.evaluation.split import LabelledRun, Split, by_job
 from infrascope_core.evaluation.truth import label_faults
 from infrascope_core.numeric import Array
 from infrascope_core.pipeline import refresh
@@ -108,8 +108,8 @@ def judge(
         raise InfraScopeError(f"{data}: holds something already; an evaluation starts in an empty folder")
     if split.mode and not split.judged:
         raise InfraScopeError(f"{data_set}: there is no labelled run to judge")
-    if split.mode == "alone":
-        return _each_alone(data_set, split, data, _blind(settings), on_progress)
+    if split.mode in {"alone", "job"}:
+        return _apart(data_set, split, data, _blind(settings), on_progress)
     if split.mode == "others":
         return compare(data_set, split, _filled(data, split.judged, _blind(settings), on_progress), None)
     if not split.reference_of:
@@ -123,19 +123,24 @@ def judge(
     return compare(data_set, split, everything, trusted)
 
 
-def _each_alone(data_set: str, split: Split, data: Path, settings: Settings, on_progress: OnProgress) -> Judgement:
-    """Judge every run in a data folder of its own; see `judge`."""
+def _apart(data_set: str, split: Split, data: Path, settings: Settings, on_progress: OnProgress) -> Judgement:
+    """Judge every run, or the runs of every job, in a data folder of its own; see `judge`."""
+    groups = by_job(split.judged, settings.hosts) if split.mode == "job" else [(run,) for run in split.judged]
+    if not groups:
+        raise InfraScopeError(f"{data_set}: there is no job that ran on several hosts")
     parts = []
-    for number, run in enumerate(split.judged):
-        on_progress(run.key, number, len(split.judged))
-        folder = _filled(data / run.key, (run,), settings, lambda product, done, total: None)
-        parts.append(compare(data_set, replace(split, judged=(run,)), folder, None))
+    for number, runs in enumerate(groups):
+        on_progress(runs[0].key, number, len(groups))
+        folder = _filled(data / runs[0].key, runs, settings, lambda product, done, total: None)
+        parts.append(compare(data_set, replace(split, judged=runs), folder, None))
+    single = len(split.judged) - sum(map(len, groups))
+    notes = [f"{single} runs are left out, because no other host ran their job"] if single else []
     return Judgement(
         pl.concat([part.separation for part in parts]),
         pl.concat([part.events for part in parts]),
         pl.concat([part.runs for part in parts]),
         tuple(problem for part in parts for problem in part.problems),
-        split.notes,
+        (*split.notes, *notes),
     )
 
 
@@ -169,7 +174,7 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
     problems = [
         (run.path, _why_rejected(folder, run.key)) for run in (*split.reference, *split.judged) if run.key not in usable
     ]
-    events, runs, untrusted = [], [], []
+    runs, untrusted = [], []
     scored: list[tuple[dict[str, object], JudgedRun, dict[str, Array]]] = []
     for references, members in _groups(split, usable):
         peers = {data: _fit_peers(folder, references, data) for data in INPUTS} if references else {}
@@ -186,8 +191,9 @@ def compare(data_set: str, split: Split, folder: DataFolder, trusted: frozenset[
             row = {name: usable[run.key].get(name) for name in RUN_COLUMNS} | {"data_set": data_set, "part": run.part}
             judged = JudgedRun.of(folder, run.key)
             scored.append((row, judged, _method_scores(folder, run.key, judged, peers)))
-            events.append(_tabled(judged.events(), row, EVENTS))
             runs.append(_tabled([judged.alarms() | {"healthy": run.healthy}], row, RUNS))
+    of_job = [judged for _, judged, _ in scored] if split.mode == "job" else []
+    events = [_tabled(judged.events(of_job), row, EVENTS) for row, judged, _ in scored]
     separation = _separations(scored, folder.settings.evaluation.max_buffer)
     notes = list(split.notes)
     if untrusted:

@@ -21,6 +21,7 @@ EVENT_FIGURES = (
     "overlap",
     "delay_s",
     "subsystem_right",
+    "host_first",
     *(f"{what}_{k}" for k in HITS for what in ("hit", "chance")),
     "hit_rate",
 )

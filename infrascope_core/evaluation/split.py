@@ -7,11 +7,15 @@ baseline that it was fitted on (docs/adr/0015).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import polars as pl
+
 from infrascope_core.errors import RunFileError
+from infrascope_core.hosts.jobs import WORK, find_jobs
+from infrascope_core.hosts.settings import HostSettings
 from infrascope_core.run_files.labels import labels_path, read_labels
 from infrascope_core.run_files.name import RunName, parse_run_name
 from infrascope_core.run_files.sources.folder import find_run_files
@@ -48,7 +52,9 @@ class LabelledRun:
         return self.name.run_key
 
 
-Mode = Literal["others", "alone"]
+Mode = Literal["others", "alone", "job"]
+"""How runs are judged where nobody knows of a healthy one: by the others of their workload, each alone, or by the other
+hosts of their job."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,8 @@ class Split:
         For every judged run that has any.
     notes : tuple of str
         What a reader of the result must know about the division, a sentence each.
-    mode : str, optional
-        Given where runs are judged as if nobody knew of a healthy one: by the `others` of their workload, or `alone`.
+    mode : Mode, optional
+        Given where runs are judged as if nobody knew of a healthy one.
     """
 
     reference: tuple[LabelledRun, ...]
@@ -192,6 +198,15 @@ def split_by_phase(runs: Sequence[LabelledRun], phase: str, links: Path) -> Spli
 def split_unlabelled(runs: Sequence[LabelledRun], mode: Mode) -> Split:
     """Judge all runs, none of which is known to be healthy: there is no reference."""
     return Split((), tuple(sorted(runs, key=lambda run: run.key)), {}, (), mode)
+
+
+def by_job(runs: Sequence[LabelledRun], settings: HostSettings) -> list[tuple[LabelledRun, ...]]:
+    """The runs of each job that ran on several hosts (`hosts.jobs`), by what their names say."""
+    named = {run.key: run for run in runs}
+    rows = pl.DataFrame([{"platform": "", "run_key": run.key, **asdict(run.name)} for run in runs])
+    jobs = find_jobs(rows.select("run_key", "started_at", *WORK), rows.select("run_key", "host"), settings)
+    by_key = jobs.group_by("job", maintain_order=True).agg("run_key")
+    return [tuple(named[key] for key in keys) for keys in by_key["run_key"]]
 
 
 def _linked(run: LabelledRun, phase: str, links: Path) -> LabelledRun:

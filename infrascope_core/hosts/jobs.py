@@ -14,7 +14,7 @@ from infrascope_core.hosts.settings import HostSettings
 JOBS = pl.Schema({"job": pl.String, "run_key": pl.String, "host": pl.String, "platform": pl.String})
 """One row per run and host of a job; `job` is the run key of its first run."""
 
-_WORK = ("platform", "phase", "model", "task", "dataset")
+WORK = ("platform", "phase", "model", "task", "dataset")
 """Runs of one job have these in common."""
 
 
@@ -44,8 +44,8 @@ def find_jobs(runs: pl.DataFrame, hosts: pl.DataFrame, settings: HostSettings) -
     by_run = hosts.group_by("run_key").agg("host")
     hosts_of = {str(key): frozenset(names) for key, names in by_run.iter_rows()}
     found: list[tuple[str, str, str, str]] = []
-    order = [*_WORK, "started_at", "run_key"]
-    for (platform, *_), group in runs.sort(order).group_by(*_WORK, maintain_order=True):
+    order = [*WORK, "started_at", "run_key"]
+    for (platform, *_), group in runs.sort(order).group_by(*WORK, maintain_order=True):
         open_jobs: list[tuple[datetime, list[str], set[str]]] = []
         closed: list[list[str]] = []
         for key, started in group.select("run_key", "started_at").iter_rows():

@@ -21,6 +21,8 @@ _MOST_INTERRUPTS_PER_S = 30_000.0
 _SECONDS_PER_INTERRUPT = 5e-6
 _NEIGHBOUR_LOAD = 0.85
 """Load of others on a core at full intensity."""
+_WRITER_LOAD = 0.35
+"""Load of those who read and write, on the same cores."""
 
 
 Matrix = npt.NDArray[np.float32]
@@ -71,8 +73,9 @@ def cores(scene: Scene, disk_load: Signal, fabric: Link) -> Cores:
     uneven = np.exp(0.05 * single(drift(scene.draws.stream("cores"), shape, 12.0, scene.dt)))
     uneven *= 1 + 0.03 * scene.draws.stream("core noise").standard_normal(shape, dtype=np.float32)
     load = np.einsum("ck,kn->cn", single(weights), single(threads)) * uneven + np.float32(0.004)  # no BLAS: same bytes
-    if wrong.neighbour.any():
-        taken = single(_NEIGHBOUR_LOAD * wrong.neighbour)
+    others = _NEIGHBOUR_LOAD * wrong.neighbour + _WRITER_LOAD * wrong.foreign_io
+    if others.any():
+        taken = single(others)
         load[wrong.hot_cores] = load[wrong.hot_cores] * (1 - 0.5 * taken) + taken
     busy = _saturated(load + handling)
     mhz = _clock(scene, busy, disk_load)

@@ -26,6 +26,8 @@ _LANES_LEFT = ((0.35, 8), (0.75, 4), (1.0, 1))
 """Up to which intensity the PCIe link, of 16 lanes, keeps how many."""
 LANES = 16
 """Lanes of a healthy link."""
+_WRITERS = 4
+"""Processes that make a storage burst."""
 _REFRESH_S = ((0.35, 2.0), (0.75, 10.0))
 """Up to which intensity a stuck sensor refreshes, and how often; above, never."""
 
@@ -50,6 +52,8 @@ class Disturbance:
         PCIe lanes of GPU `gpu`; cut of its clock, 0..1.
     neighbour : Signal
         Load of others on each of `hot_cores`, cores.
+    guests : Signal
+        How many processes of others there are, at work or not.
     huge_pages : float
         Share of the memory that the job leaves over, set aside as pages of 1 GiB, 0..1.
     hot_cores : list of int
@@ -70,6 +74,7 @@ class Disturbance:
     lanes: Signal
     slow_gpu: Signal
     neighbour: Signal
+    guests: Signal
     huge_pages: float = 0.0
     gpu: int = 0
     hot_cores: list[int] = field(default_factory=list)
@@ -223,6 +228,7 @@ def _memory_leak(state: Disturbance, by: _Strike) -> None:
 
 def _storage_burst(state: Disturbance, by: _Strike) -> None:
     state.foreign_io += by.x**1.6 * by.course * (by.slots(0.8) < 0.65)
+    state.guests += _WRITERS * (by.course > 0)
 
 
 def _gpu_straggler(state: Disturbance, by: _Strike) -> None:
@@ -237,6 +243,7 @@ def _gpu_held_idle(state: Disturbance, by: _Strike) -> None:
 
 def _noisy_neighbour(state: Disturbance, by: _Strike) -> None:
     state.neighbour += by.x * by.course
+    state.guests += len(state.hot_cores) * (by.course > 0)
 
 
 def _sensor_stuck(state: Disturbance, by: _Strike) -> None:

@@ -84,6 +84,25 @@ def test_runs_can_be_judged_as_if_nobody_knew_of_a_healthy_one(labelled, tmp_pat
     assert fault["detected"] is (mode == "others")  # ten of forty seconds are too much for a run alone
 
 
+def test_the_hosts_of_a_job_are_judged_by_each_other(tmp_path):
+    """A job of four hosts, the second of which has a burst, another of three that are well, and a host by itself."""
+    burst = f"2026-11-01 10:00:25.000,2026-11-01 10:00:34.900,burst,CPU,{BUSY}"
+    for second, host in ((4, "h1"), (5, "h2"), (6, "h3"), (7, "h4")):
+        path = write_run(tmp_path / "middle", second, host=host, burst=(200, 300) if second == 5 else None)
+        label(path, *([burst] if second == 5 else []))
+    for second, host in ((24, "h1"), (25, "h2"), (26, "h3")):
+        label(write_run(tmp_path / "healthy", second, host=host, model="SGD"))
+    label(write_run(tmp_path / "healthy", 40, host="h1", model="OTHER"))
+    paths = (tmp_path / "middle", tmp_path / "healthy")
+    data_set = DataSet(name="jobs", paths=paths, reference=Reference(mode="job"))
+    judged = evaluate([data_set], tmp_path / "data", Settings()).judgements["jobs"]
+    assert judged.runs.height == 7
+    assert judged.runs["false_episodes"].to_list() == [0] * 7
+    assert judged.notes == ("1 runs are left out, because no other host ran their job",)
+    (fault,) = judged.events.to_dicts()
+    assert fault["detected"] and fault["host_first"]
+
+
 def test_the_same_runs_give_the_same_figures(labelled, evaluated, tmp_path):
     assert infrascope("evaluate", labelled, "--json", tmp_path / "again").exit_code == 0
     assert (tmp_path / "again").read_bytes() == evaluated[1].read_bytes()
