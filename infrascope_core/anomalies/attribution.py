@@ -28,7 +28,11 @@ from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints
 from infrascope_core.quantities import quantity
 from infrascope_core.run_files.columns import family, subsystem, unit
+from infrascope_core.store.lake import fingerprint
 
+_DATA = (files(__package__) / "side_effects.yaml").read_text(encoding="utf-8")
+CODE_VERSION = fingerprint("8", _DATA)
+"""Raise the number when the same windows would have other reasons."""
 _BARELY = 1e-6
 _MOST_SCALES = 99.95
 """Deviations are held within bounds before they get here; what is at them is farther by an unknown amount."""
@@ -237,8 +241,7 @@ def _shares(parts: Array) -> Array:
 
 @cache
 def _side_effects() -> tuple[tuple[re.Pattern[str], float], ...]:
-    text = (files(__package__) / "side_effects.yaml").read_text(encoding="utf-8")
-    return tuple((re.compile(rule["pattern"], re.IGNORECASE), rule["weight"]) for rule in yaml.safe_load(text))
+    return tuple((re.compile(rule["pattern"], re.IGNORECASE), rule["weight"]) for rule in yaml.safe_load(_DATA))
 
 
 @lru_cache(maxsize=65_536)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from infrascope_core.anomalies import attribution
 from infrascope_core.anomalies.alone import fit_alone
 from infrascope_core.anomalies.attribution import reasons
 from infrascope_core.anomalies.baseline import ANY, Baseline
@@ -199,7 +200,7 @@ PRODUCTS = (
         _judge,
         inputs=(WINDOW_FEATURES, STRUCTURAL_CHANGES, Part(BASELINES, baseline_version)),
         depends_on=_fitted_here,
-        code_version="7",
+        code_version=attribution.CODE_VERSION,
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
         decisions=(20, 21, 28, 29),

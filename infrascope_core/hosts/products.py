@@ -6,7 +6,7 @@ import polars as pl
 
 from infrascope_core.anomalies.run_features import counters_of_platform, reanalysed_hosts
 from infrascope_core.contract import HOST_KEY
-from infrascope_core.hosts import comparison
+from infrascope_core.hosts import comparison, verdict
 from infrascope_core.hosts.jobs import find_jobs
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.hosts.verdict import judge
@@ -16,10 +16,11 @@ from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Part, Product, Scope, Tick
 
-CODE_VERSION = "2"
-"""Raise it when the same runs would be compared otherwise."""
+CODE_VERSION = fingerprint("3", verdict.CODE_VERSION)
+"""Raise the number when the same runs would be compared otherwise."""
 _METRICS_AT_ONCE = 64
 """Metrics compared at once, so that temporary arrays stay small beside the windows of a job."""
 

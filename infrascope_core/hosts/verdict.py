@@ -15,11 +15,15 @@ import yaml
 
 from infrascope_core.hosts.settings import HostSettings
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
+from infrascope_core.store.lake import fingerprint
 
 _DEPARTURE = ["platform", "host", "metric", "direction"]
 """Identifies a departure that may show in several jobs."""
 _CLAIMED = ["deviates", "ambiguous", "steady", "metric", "host", "hosts", "value", "expected", "direction",
             "persistence", "jobs", "jobs_deviating"]  # fmt: skip
+_DATA = (files(__package__) / "usual.yaml").read_text(encoding="utf-8")
+CODE_VERSION = fingerprint("2", _DATA)
+"""Raise the number when the same departures would be judged otherwise."""
 _LIKE_OTHERS, _UNKNOWN, _ODD = 0, 1, 2
 
 
@@ -125,7 +129,7 @@ def _usual(metrics: pl.Series) -> pl.DataFrame:
 
 @cache
 def _rules() -> tuple[tuple[re.Pattern[str], float, float], ...]:
-    rules = yaml.safe_load(files(__package__).joinpath("usual.yaml").read_text(encoding="utf-8"))
+    rules = yaml.safe_load(_DATA)
     return tuple(
         (re.compile(rule["pattern"], re.IGNORECASE), rule.get("apart", 0.0), rule.get("share", 0.0)) for rule in rules
     )
