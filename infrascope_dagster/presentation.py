@@ -18,7 +18,7 @@ import polars.selectors as cs
 from matplotlib.figure import Figure
 
 from infrascope_core.contract import Table
-from infrascope_core.patterns.rules import strongest
+from infrascope_core.patterns.rules import worth_reading
 from infrascope_core.patterns.scopes import scopes
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.atomic import aside
@@ -209,7 +209,7 @@ def _itemsets(folder: DataFolder, itemsets: pl.DataFrame) -> Mapping[str, Any]:
 
 
 def _rules(folder: DataFolder, rules: pl.DataFrame) -> Mapping[str, Any]:
-    return {"strongest": preview(strongest(rules, PREVIEW_ROWS))}
+    return {"strongest": preview(worth_reading(rules, PREVIEW_ROWS))}
 
 
 def _hosts(folder: DataFolder, found: pl.DataFrame) -> Mapping[str, Any]:

@@ -68,19 +68,7 @@ def show(summary: Summary) -> None:
                 metric_group="group",
             )
         )
-    console.print(
-        frame_table(
-            "Strongest rules across subsystems",
-            summary.rules,
-            scope="scope",
-            antecedent="when",
-            consequent="then",
-            support="support",
-            confidence="confidence",
-            lift="lift",
-            runs="runs",
-        )
-    )
+    _show_rules(console, summary)
     console.print(Text(f"Warehouse: {summary.warehouse} (DuckDB; docs/tables.md describes the tables)"), soft_wrap=True)
 
 
@@ -93,6 +81,25 @@ def _show_verdicts(console: Console, summary: Summary) -> None:
     if summary.faults:
         found = "all of them were found" if not summary.missed else f"{summary.missed:,} of them were missed"
         console.print(f"        {count(summary.faults, 'known fault')} in judged runs; {found}", soft_wrap=True)
+    console.print()
+
+
+def _show_rules(console: Console, summary: Summary) -> None:
+    """What goes together, in sentences: at times of a run's own, and in the course of the job."""
+    console.print(Text("What goes together", style="bold"))
+    if summary.mined.is_empty():
+        console.print("  nothing was looked at: there is no run")
+    for scope, runs, tested, rules, why in summary.mined.select("scope", "runs", "tested", "rules", "why").iter_rows():
+        hold = f"{rules:,} hold in most runs" if rules else f"none holds: {why}"
+        console.print(
+            f"  {scope}: tested {count(tested, 'combination')} in {count(runs, 'run')}; {hold}.", soft_wrap=True
+        )
+        for timing, title in (("own", "at times of their own"), ("course", "in the course of the job")):
+            told = summary.rules.filter(scope=scope, timing=timing)["sentence"].to_list()
+            if told:
+                console.print(f"  {title}:")
+            for sentence in told:
+                console.print(Padding(Text(f"- {printable(sentence)}"), (0, 0, 0, 4)))
     console.print()
 
 

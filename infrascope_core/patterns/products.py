@@ -1,59 +1,154 @@
-"""What is mined over all runs: frequent itemsets and association rules of every scope."""
+"""What is mined over all runs: aliases of groups, frequent itemsets and association rules of every scope."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
-from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
-from infrascope_core.patterns.rules import association_rules
+from infrascope_core.contract import WORKLOAD_KEY
+from infrascope_core.patterns.aliases import group_aliases
+from infrascope_core.patterns.held import Held, Items, held
+from infrascope_core.patterns.itemsets import frequent_itemsets
+from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
 from infrascope_core.patterns.scopes import scopes
-from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS
+from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS, GROUP_ALIASES, MINED_SCOPES
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Product, Scope, Tick
-from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
+from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
 _STAGE = "patterns"
 
 
+def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    recipe, thresholds = recipe_of(folder), folder.lake.read(THRESHOLDS)
+    parts = [GROUP_ALIASES.empty()]
+    for (name,), runs in sorted(accepted(folder).partition_by("platform", as_dict=True).items()):
+        informative = set(thresholds.filter(~pl.col("degenerate"), platform=name)["metric_group"])
+        groups = [group.name for group in recipe.groups if group.name in informative]
+        windows = (folder.lake.read(GROUP_WINDOWS, key) for key in runs["run_key"])
+        parts.append(group_aliases(windows, groups, str(name), recipe))
+    return pl.concat(parts)
+
+
 def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining = folder.settings.mining
-    found = [frequent_itemsets(baskets, scope, mining) for scope, baskets in _informative_baskets(folder, tick)]
-    return pl.concat([FREQUENT_ITEMSETS.empty(), *found])
+    mining, runs_of = folder.settings.mining, scopes(accepted(folder))
+    found = [FREQUENT_ITEMSETS.empty()]
+    for done, (scope, keys) in enumerate(runs_of.items(), start=1):
+        groups = _mined_groups(folder, scope.split("/")[0])
+        baskets = folder.lake.read_all(BASKETS, keys).filter(pl.col("metric_group").is_in(groups))
+        found.append(frequent_itemsets(baskets, scope, mining))
+        tick(done, len(runs_of))
+    return pl.concat(found)
 
 
 def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    itemsets = folder.lake.read(FREQUENT_ITEMSETS)
-    mining, subsystem_of = folder.settings.mining, recipe_of(folder).subsystem_of
-    mined = set(itemsets["scope"].unique())
-    found = [
-        association_rules(itemsets.filter(scope=scope), basket_count(baskets), mining, subsystem_of)
-        for scope, baskets in _informative_baskets(folder, tick)
-        if scope in mined
-    ]
-    return pl.concat([ASSOCIATION_RULES.empty(), *found])
+    runs, mining = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), folder.settings.mining
+    found, done = [ASSOCIATION_RULES.empty()], 0
+    for platform, groups, items in _platforms(folder, runs):
+        of_platform = runs.filter(platform=platform)
+        for scope, tally, own in _tallies(folder, of_platform, groups, items):
+            if tally.windows >= mining.min_baskets:
+                found.append(association_rules(tally, own, scope, mining, recipe_of(folder).subsystem_of))
+        done += of_platform.height
+        tick(done, runs.height)
+    return pl.concat(found).sort("scope", maintain_order=True)
 
 
-def _informative_baskets(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Each scope with its baskets, without the degenerate groups of its platform."""
-    informative = folder.lake.read(THRESHOLDS).filter(~pl.col("degenerate"))
-    runs_of = scopes(accepted(folder))
-    for done, (scope, keys) in enumerate(runs_of.items(), start=1):
-        groups = informative.filter(platform=scope.split("/")[0])["metric_group"]
-        yield scope, folder.lake.read_all(BASKETS, keys).filter(pl.col("metric_group").is_in(groups.to_list()))
-        tick(done, len(runs_of))
+def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    """What there was to go by: counted from the baskets, because a scope without rules leaves none behind."""
+    runs, mining = accepted(folder).sort("run_key"), folder.settings.mining
+    found = dict(folder.lake.read(ASSOCIATION_RULES).group_by("scope").len().iter_rows())
+    rows = []
+    for platform, groups, items in _platforms(folder, runs):
+        own: dict[str, list[Held]] = {}
+        for scope, keys in scopes(runs.filter(platform=platform)).items():
+            members = [one for key in keys for one in own.setdefault(key, _held(folder, key, groups, items, ""))]
+            holds = np.concatenate([one.holds for one in members]) if members else np.zeros((0, len(items.names)))
+            both = holds.T.astype(np.float64) @ holds
+            tested = to_be_tested(both, len(holds), items, mining)
+            rules = int(found.get(scope, 0))
+            why = None if rules else _why_none(len(holds), len(members), len(groups), tested, mining)
+            rows.append((scope, len(members), len(holds), len(groups), tested, rules, why))
+    return pl.DataFrame(rows, schema=MINED_SCOPES.schema, orient="row")
+
+
+def _why_none(windows: int, runs: int, groups: int, tested: int, mining: MiningSettings) -> str:
+    if windows < mining.min_baskets:
+        return f"it takes {mining.min_baskets} windows, and there are {windows}"
+    if runs < mining.min_runs:
+        return f"it takes {mining.min_runs} runs, and there are {runs}"
+    if groups < 2:
+        return f"it takes two metric groups whose levels vary, and there are {groups}"
+    if not tested:
+        return f"no two levels hold {mining.min_support:.0%} of the windows each"
+    return "nothing that was tested holds in most runs"
+
+
+def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, list[str], Items]]:
+    """Each platform with the groups that are mined, and their items."""
+    for (name,), own in sorted(runs.partition_by("platform", as_dict=True).items()):
+        groups = _mined_groups(folder, str(name))
+        names = {item for key in own["run_key"] for item in _baskets(folder, key, groups)["item"].drop_nulls().unique()}
+        yield str(name), groups, Items.of(sorted(names))
+
+
+def _held(folder: DataFolder, key: str, groups: list[str], items: Items, workload: str) -> list[Held]:
+    return held(_baskets(folder, key, groups), items, workload)
+
+
+def _baskets(folder: DataFolder, key: str, groups: list[str]) -> pl.DataFrame:
+    return folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(groups))
+
+
+def _tallies(
+    folder: DataFolder, runs: pl.DataFrame, groups: list[str], items: Items
+) -> Iterator[tuple[str, Tally, list[Held]]]:
+    """Each scope of a platform with what its runs add up to; no run is looked at twice, and few tallies are kept."""
+    deepest = folder.settings.mining.max_antecedent
+    open_scopes: list[tuple[str, Tally, list[Held]]] = []
+    for key, *path in runs.select("run_key", *WORKLOAD_KEY).iter_rows():
+        of_run = ["/".join(path[: depth + 1]) for depth in range(len(path))]
+        while open_scopes and open_scopes[-1][0] not in of_run:
+            yield open_scopes.pop()
+        open_scopes += [(scope, Tally(items, deepest), []) for scope in of_run[len(open_scopes) :]]
+        for one in _held(folder, key, groups, items, of_run[-1]):
+            overlaps = run_overlaps(one.holds, items, deepest)
+            for _, tally, own in open_scopes:
+                tally.add(overlaps)
+                own.append(one)
+    while open_scopes:
+        yield open_scopes.pop()
+
+
+def _mined_groups(folder: DataFolder, platform: str) -> list[str]:
+    """Groups of a platform that carry information of their own: neither degenerate nor an alias."""
+    informative = folder.lake.read_cached(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)
+    aliases = folder.lake.read_cached(GROUP_ALIASES).filter(platform=platform)
+    return sorted(set(informative["metric_group"]) - set(aliases["metric_group"]))
 
 
 PRODUCTS = (
     Product(
         _STAGE,
+        (GROUP_ALIASES,),
+        Scope.MINED,
+        _group_aliases,
+        inputs=(GROUP_WINDOWS, THRESHOLDS),
+        depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
+        libraries=("pandas",),
+        decisions=(31,),
+    ),
+    Product(
+        _STAGE,
         (FREQUENT_ITEMSETS,),
         Scope.MINED,
         _frequent_itemsets,
-        inputs=(BASKETS, THRESHOLDS),
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
         settings=("mining",),
         libraries=("numpy",),
         decisions=(7,),
@@ -63,10 +158,21 @@ PRODUCTS = (
         (ASSOCIATION_RULES,),
         Scope.MINED,
         _association_rules,
-        inputs=(FREQUENT_ITEMSETS, BASKETS, THRESHOLDS),
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
+        code_version="2",
         settings=("mining",),
         depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         libraries=("numpy", "scipy"),
-        decisions=(7,),
+        decisions=(31,),
+    ),
+    Product(
+        _STAGE,
+        (MINED_SCOPES,),
+        Scope.MINED,
+        _mined_scopes,
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, ASSOCIATION_RULES),
+        settings=("mining",),
+        libraries=("numpy",),
+        decisions=(31,),
     ),
 )

@@ -1,107 +1,388 @@
-"""Association rules between items of frequent itemsets.
+"""Association rules: while some items hold, another does, more often than the same runs would have it by chance.
 
-What belongs here: rules, their measures, and the choice of those worth a person's time.
-Measures follow Agrawal, Imielinski and Swami (SIGMOD 1993) and `mlxtend.frequent_patterns.association_rules`;
-the test is Fisher's, one-sided, with Benjamini and Hochberg's correction over the scope.
+What belongs here: which rules are tested, which of them hold up, and their measures (Agrawal, Imielinski and Swami,
+SIGMOD 1993). The test is in `co_occurrence`; whether a rule has times of its own in `timing`; its words in `sentences`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import combinations
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from scipy.stats import false_discovery_control, hypergeom
+from scipy.stats import false_discovery_control
 
+from infrascope_core.numeric import Array, Ints, Mask
+from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much, normal_chance
+from infrascope_core.patterns.held import Held, Items, group_of
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
+from infrascope_core.patterns.timing import timings
 
-IMPROVEMENT = 0.05
-"""Confidence that a longer antecedent must add to be worth reading (Bayardo et al. 1999, minimum improvement)."""
 SIGNIFICANT = 0.05
-"""Largest q-value of a rule that is shown to people."""
+"""Largest q-value of a rule, and largest probability of what else it must show."""
+_AGREEING = 2 / 3
+"""Least share of the informative runs in which both sides overlap more than expected."""
+_MEDIUM = "_MED"
+_SAME_RIGHT = 2
+"""Most rules of one right side that are shown."""
+_AT_ONCE = 2**22
+"""Windows x rules that are looked at together, to bound memory."""
 
-_SEPARATOR = "\x1f"
+
+@dataclass(eq=False)
+class Tally:
+    """What all runs of a scope add up to.
+
+    Attributes
+    ----------
+    single : Overlap, items x items
+        Each item with each other.
+    joint : Overlap, (pairs of items) x items
+        Windows that hold two items with each other item; pairs in the order of `pairs_of`.
+    within : Overlap, (items x items) x items
+        Of the windows that hold the first item alone, the second with each other: row first x items + second.
+    windows, runs : int
+        How many there are; runs of different hosts count each.
+    """
+
+    items: Items
+    max_antecedent: int
+    windows: int = 0
+    runs: int = 0
+    single: Overlap = field(init=False)
+    joint: Overlap = field(init=False)
+    within: Overlap = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.items.names)
+        self.single = Overlap.nothing(n, n)
+        deep = self.max_antecedent > 1
+        self.joint = Overlap.nothing(len(pairs_of(self.items)) if deep else 0, n)
+        self.within = Overlap.nothing(n * n if deep else 0, n)
+
+    def add(self, run: RunOverlaps) -> None:
+        """Add a run."""
+        self.windows += run.windows
+        self.runs += 1
+        self.single.add(run.single)
+        for at, joint in run.joint:
+            self.joint.add(joint, at)
+        for at, within in run.within:
+            self.within.add(within, at)
 
 
-def association_rules(
-    itemsets: pl.DataFrame, baskets: int, settings: MiningSettings, subsystem_of: Mapping[str, str]
-) -> pl.DataFrame:
-    """Draw every rule of at least `min_confidence` from one scope's frequent itemsets.
+def pairs_of(items: Items) -> Ints:
+    """Pairs of items of different groups, the first before the second: pairs x 2."""
+    group = items.group
+    first, second = np.triu_indices(len(group), 1)
+    different = group[first] != group[second]
+    return np.stack([first[different], second[different]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class RunOverlaps:
+    """The same of one run: overlaps with the rows of a tally that they are added to."""
+
+    windows: int
+    single: Overlap
+    joint: Sequence[tuple[slice, Overlap]]
+    within: Sequence[tuple[slice, Overlap]]
+
+
+def run_overlaps(holds: Mask, items: Items, max_antecedent: int) -> RunOverlaps:
+    """What one run adds to a tally.
 
     Parameters
     ----------
-    itemsets : polars.DataFrame
-        Table `frequent_itemsets` of one scope, with all subsets of its itemsets, as the miner gives it.
-    baskets : int
-        Baskets of the scope, the denominator of the supports.
+    holds : ndarray of bool, windows x items
+        See `Held`.
+    items : Items
+        The columns.
+    max_antecedent : int
+        1 or 2.
+    """
+    n, group = len(items.names), items.group
+    joint, within, begin = [], [], 0
+    for item in range(n if max_antecedent > 1 else 0):
+        others = np.flatnonzero(group[item + 1 :] != group[item]) + item + 1
+        at, begin = slice(begin, begin + len(others)), begin + len(others)
+        here = holds[:, item]
+        if here.any():
+            joint.append((at, Overlap.of_run(holds[:, others] & here[:, None], holds)))
+            own = holds[here]
+            within.append((slice(item * n, (item + 1) * n), Overlap.of_run(own, own)))
+    return RunOverlaps(len(holds), Overlap.of_run(holds, holds), joint, within)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Rules to be tested, as arrays of one entry a rule.
+
+    Attributes
+    ----------
+    left : ndarray of int, rules x 2
+        The items on the left; the second is -1 where there is one.
+    right : ndarray of int
+    both, count_left, count_right, expected : ndarray
+        Windows that hold both sides, either side, and as many as are expected to hold both.
+    present, informative, agreeing, z, z_without : ndarray
+        See `Overlap`.
+    holds_up : ndarray of bool
+        All but the probability speaks for the rule.
+    least_chance : ndarray
+        What it must be tested by beside its own probability: whether each of two items adds to the other.
+    """
+
+    left: Ints
+    right: Ints
+    both: Array
+    count_left: Array
+    count_right: Array
+    expected: Array
+    present: Array
+    informative: Array
+    agreeing: Array
+    z: Array
+    z_without: Array
+    holds_up: Mask
+    least_chance: Array
+
+
+def association_rules(
+    tally: Tally, runs: Sequence[Held], scope: str, settings: MiningSettings, subsystem_of: Mapping[str, str]
+) -> pl.DataFrame:
+    """The rules of a scope that hold up.
+
+    Parameters
+    ----------
+    tally : Tally
+        Of the scope's runs.
+    runs : sequence of Held
+        The same runs, each with the tally's items.
+    scope : str
+        Written into the column `scope`.
     settings : MiningSettings
-        `min_confidence`.
+        `min_support`, `min_gain`, `min_runs`, `random_state`.
     subsystem_of : Mapping of str to str
         Subsystem by metric group; a group that is not named is `Other`.
 
     Returns
     -------
     polars.DataFrame
-        Table `association_rules`, by falling confidence, then lift, then support, then the sides' names.
+        Table `association_rules`, the largest z first.
 
     Notes
     -----
-    p is the chance of at least this many common baskets if the sides were independent and the baskets a
-    random sample (upper tail of the hypergeometric distribution). Neighbouring windows resemble one
-    another, so p and q are too small in absolute terms; they rank and sieve. q is corrected over the rules
-    that are returned.
+    Tested are all rules with one item on the right, one or two on the left, of different groups, each side of which at
+    least `min_support` of the windows hold: whether a side is common does not depend on what it goes with, so that
+    the choice favours no rule. The correction (Benjamini and Hochberg, 1995) is over all of them. What fails by its
+    size, its runs or its parts gets probability 1, which only makes the correction stricter.
+
+    A second item must add to the first, and the first to the second, by the same test within the windows that hold
+    the other (productive rules; Webb and Vreeken, TKDD 2014).
     """
-    keyed = itemsets.with_columns(key=pl.col("items").list.join(_SEPARATOR))
-    counts = keyed.select("key", "count")
-    splits = [
-        keyed.filter(pl.col("size") == size).select(
-            "scope",
-            "count",
-            "runs",
-            antecedent=pl.col("items").list.gather(list(left)),
-            consequent=pl.col("items").list.gather([i for i in range(size) if i not in left]),
-        )
-        for size in keyed["size"].unique().sort()
-        for width in range(1, size)
-        for left in combinations(range(size), width)
-    ]
-    if not splits:
+    parts = list(_candidates(tally, settings))
+    tested = sum(len(part.right) for part in parts)
+    chances = [_chances(part, runs) for part in parts]
+    if not tested:
         return ASSOCIATION_RULES.empty()
-    rules = pl.concat(splits).with_columns(
-        left=pl.col("antecedent").list.join(_SEPARATOR), right=pl.col("consequent").list.join(_SEPARATOR)
+    q = false_discovery_control(np.concatenate(chances))
+    frames, begin = [], 0
+    for part, p in zip(parts, chances, strict=True):
+        own, begin = q[begin : begin + len(p)], begin + len(p)
+        kept = np.flatnonzero(part.holds_up & (own < SIGNIFICANT))
+        frames.append(_table(part, kept, p, own, tally))
+    found = pl.concat(frames).with_columns(scope=pl.lit(scope), tested=pl.lit(tested))
+    return _described(found, tally.items, runs, settings, subsystem_of)
+
+
+def to_be_tested(both: Array, windows: int, items: Items, settings: MiningSettings) -> int:
+    """How many rules a scope tests.
+
+    Parameters
+    ----------
+    both : ndarray, items x items
+        Windows that hold both items.
+    windows : int
+        All windows of the scope.
+    items : Items
+        The items.
+    settings : MiningSettings
+        `min_support`, `max_antecedent`.
+    """
+    return sum(len(right) for _, right in _sides_to_be_tested(both, windows, items, settings))
+
+
+def _sides_to_be_tested(
+    both: Array, windows: int, items: Items, settings: MiningSettings
+) -> Iterator[tuple[Ints, Ints]]:
+    """Left and right sides of rules with one item on the left, as row of `both`; then with two, as row of the pairs."""
+    if not windows:
+        return
+    group = items.group
+    common = np.diag(both) / windows >= settings.min_support
+    yield _where(common[:, None] & common[None, :] & (group[:, None] != group[None, :]))
+    if settings.max_antecedent > 1:
+        first, second = pairs_of(items).T
+        fits = (both[first, second] / windows >= settings.min_support)[:, None] & common[None, :]
+        yield _where(fits & (group[first][:, None] != group) & (group[second][:, None] != group))
+
+
+def _where(mask: Mask) -> tuple[Ints, Ints]:
+    row, column = np.nonzero(mask)
+    return row.astype(np.int64), column.astype(np.int64)
+
+
+def _candidates(tally: Tally, settings: MiningSettings) -> Iterator[_Candidates]:
+    """Rules with one item on the left, and those with two."""
+    single, sides = tally.single, list(_sides_to_be_tested(tally.single.both, tally.windows, tally.items, settings))
+    count = np.diag(single.both)
+    for left, right in sides[:1]:
+        alone = np.stack([left, np.full_like(left, -1)], axis=1)
+        yield _of(single, (left, right), alone, tally, settings)
+    for row, right in sides[1:]:
+        pairs = pairs_of(tally.items)[row]
+        first, second = pairs.T
+        found = _of(tally.joint, (row, right), pairs, tally, settings)
+        least = np.maximum(single.both[first, right] / count[first], single.both[second, right] / count[second])
+        n = len(count)
+        adds = np.minimum(tally.within.z[first * n + second, right], tally.within.z[second * n + first, right])
+        chance = normal_chance(adds)
+        productive = (found.both / found.count_left >= least + settings.min_gain) & (chance < SIGNIFICANT)
+        yield replace(found, holds_up=found.holds_up & productive, least_chance=chance)
+
+
+def _of(overlap: Overlap, at: tuple[Ints, Ints], left: Ints, tally: Tally, settings: MiningSettings) -> _Candidates:
+    """Rules of these entries of overlaps, antecedents x items; their left sides are rules x 2."""
+    count = np.diag(tally.single.both)
+    second = np.where(left[:, 1] < 0, left[:, 0], left[:, 1])
+    count_left = tally.single.both[left[:, 0], second]
+    both, expected, informative = overlap.both[at], overlap.expected[at], overlap.informative[at]
+    z, z_without = overlap.z[at], overlap.z_without_strongest[at]
+    holds_up = (
+        (both / tally.windows >= settings.min_support)
+        & ((both - expected) / count_left >= settings.min_gain)
+        & (informative >= settings.min_runs)
+        & (overlap.agreeing[at] >= _AGREEING * informative)
+        & (normal_chance(z_without) < SIGNIFICANT)
     )
-    for side in ("left", "right"):
-        rules = rules.join(counts.select(pl.col("key").alias(side), pl.col("count").alias(f"n_{side}")), on=side)
-    rules = rules.filter(pl.col("count") / pl.col("n_left") >= settings.min_confidence)
-    if rules.is_empty():
-        return ASSOCIATION_RULES.empty()
-    p_values = _fisher(rules.select("count", "n_left", "n_right"), baskets)
-    support, share_left, share_right = (pl.col(c) / baskets for c in ("count", "n_left", "n_right"))
-    confidence = pl.col("count") / pl.col("n_left")
-    subsystems = [pl.col(side).list.eval(_subsystem(subsystem_of)) for side in ("antecedent", "consequent")]
+    return _Candidates(
+        left=left,
+        right=at[1],
+        both=both,
+        count_left=count_left,
+        count_right=count[at[1]],
+        expected=expected,
+        present=overlap.present[at],
+        informative=informative,
+        agreeing=overlap.agreeing[at],
+        z=z,
+        z_without=z_without,
+        holds_up=holds_up,
+        least_chance=np.zeros(len(left)),
+    )
+
+
+def _chances(rules: _Candidates, runs: Sequence[Held]) -> Array:
+    """Probability of each rule; 1 for those that fail otherwise."""
+    chances = np.ones(len(rules.right))
+    rows = np.flatnonzero(rules.holds_up)
+    step = max(1, _AT_ONCE // max(sum(len(run.holds) for run in runs), 1))
+    for begin in range(0, len(rows), step):
+        chunk = rows[begin : begin + step]
+        shifted = [by_shift(_left(run.holds, rules.left[chunk]), run.holds[:, rules.right[chunk]]) for run in runs]
+        chances[chunk] = [
+            chance_of_as_much(round(observed), of_runs)
+            for observed, of_runs in zip(rules.both[chunk], zip(*shifted, strict=True), strict=True)
+        ]
+    return np.maximum(chances, rules.least_chance)
+
+
+def _left(holds: Mask, left: Ints) -> Mask:
+    """Windows that hold all items on the left of each rule: windows x rules."""
+    return np.asarray(holds[:, left[:, 0]] & (holds[:, left[:, 1]] | (left[:, 1] < 0)))
+
+
+def _table(rules: _Candidates, kept: Ints, p: Array, q: Array, tally: Tally) -> pl.DataFrame:
+    both, left, right = (part[kept] for part in (rules.both, rules.count_left, rules.count_right))
+    confidence, share_right = both / left, right / tally.windows
+    with np.errstate(divide="ignore"):
+        conviction = np.where(both == left, np.inf, (1 - share_right) / (1 - confidence))
+    return pl.DataFrame(
+        {
+            "first": rules.left[kept, 0],
+            "second": rules.left[kept, 1],
+            "right": rules.right[kept],
+            "support": both / tally.windows,
+            "confidence": confidence,
+            "expected": rules.expected[kept] / left,
+            "lift": confidence / share_right,
+            "leverage": both / tally.windows - left / tally.windows * share_right,
+            "conviction": conviction,
+            "runs": rules.present[kept],
+            "informative_runs": rules.informative[kept],
+            "agreeing_runs": rules.agreeing[kept],
+            "z": rules.z[kept],
+            "z_without_strongest": rules.z_without[kept],
+            "p_value": p[kept],
+            "q_value": q[kept],
+        }
+    )
+
+
+def _described(
+    found: pl.DataFrame, items: Items, runs: Sequence[Held], settings: MiningSettings, subsystem_of: Mapping[str, str]
+) -> pl.DataFrame:
+    """Rules with the names of their items, their timing and an example."""
+    left, right = found.select("first", "second").to_numpy(), found["right"].to_numpy()
+    sides = [[items.names[i] for i in row if i >= 0] for row in left.tolist()]
+    subsystems = [{subsystem_of.get(items.groups[i], "Other") for i in row if i >= 0} for row in left.tolist()]
+    of_right = [subsystem_of.get(items.groups[i], "Other") for i in right.tolist()]
+    examples = list(_examples(left, right, runs))
+    named = found.with_columns(
+        antecedent=pl.Series(sides, dtype=pl.List(pl.String)),
+        consequent=pl.Series([[items.names[i]] for i in right.tolist()], dtype=pl.List(pl.String)),
+        cross_subsystem=pl.Series(
+            [own not in others for own, others in zip(of_right, subsystems, strict=True)], dtype=pl.Boolean
+        ),
+        timing=pl.Series(timings(_sides(left, right, runs), runs, settings), dtype=pl.String),
+        example_run=pl.Series([run.run_key for run, _ in examples], dtype=pl.String),
+        example_host=pl.Series([run.host for run, _ in examples], dtype=pl.String),
+        example_ts=pl.Series([run.start[at] for run, at in examples], dtype=pl.Datetime("us")),
+    )
+    order = ["z", pl.col("antecedent").list.join(" "), pl.col("consequent").list.join(" ")]
     return (
-        rules.with_columns(
-            support=support,
-            confidence=confidence,
-            lift=confidence / share_right,
-            leverage=support - share_left * share_right,
-            conviction=pl.when(pl.col("count") == pl.col("n_left"))
-            .then(pl.lit(float("inf")))
-            .otherwise((1 - share_right) / (1 - confidence)),
-            p_value=pl.Series(p_values),
-            q_value=pl.Series(false_discovery_control(p_values)),
-            cross_subsystem=subsystems[0].list.set_intersection(subsystems[1]).list.len() == 0,
-        )
-        .sort("confidence", "lift", "count", "left", "right", descending=[True, True, True, False, False])
+        named.sort(order, descending=[True, False, False])
         .select(ASSOCIATION_RULES.schema.names())
         .cast(ASSOCIATION_RULES.schema)
     )
 
 
-def strongest(rules: pl.DataFrame, limit: int, cross_subsystem: bool = True) -> pl.DataFrame:
+def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple[Mask, Mask]]]:
+    """For each rule, its two sides in every run."""
+    for at in range(len(right)):
+        yield [(_left(run.holds, left[at : at + 1])[:, 0], run.holds[:, right[at]]) for run in runs]
+
+
+def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[tuple[Held, int]]:
+    """For each rule, the run that has most of it beyond the expected, and where both sides hold longest."""
+    for sides in _sides(left, right, runs):
+        excess = [float((a & c).sum() - a.sum() * c.sum() / max(len(a), 1)) for a, c in sides]
+        best = int(np.argmax(excess))
+        yield runs[best], _longest(sides[best][0] & sides[best][1])
+
+
+def _longest(holds: Mask) -> int:
+    """Where the longest stretch begins."""
+    edges = np.flatnonzero(np.diff(holds.astype(np.int8), prepend=0, append=0))
+    begins, ends = edges[::2], edges[1::2]
+    return int(begins[np.argmax(ends - begins)]) if len(begins) else 0
+
+
+def worth_reading(rules: pl.DataFrame, limit: int, timing: Iterable[str] | None = None) -> pl.DataFrame:
     """Choose the few rules that a person should read first.
 
     Parameters
@@ -110,83 +391,35 @@ def strongest(rules: pl.DataFrame, limit: int, cross_subsystem: bool = True) -> 
         Table `association_rules`, one scope or several.
     limit : int
         Most rules returned, per scope.
-    cross_subsystem : bool
-        Only rules whose sides share no subsystem: that the GPU's power follows its load is not news.
+    timing : iterable of str, optional
+        Only rules of these.
 
     Returns
     -------
     polars.DataFrame
-        The same columns. Significant (q < 0.05) rules of positive association (lift > 1) with one item on
-        the right, all at least `IMPROVEMENT` better than a part of their antecedent, by falling leverage: lift
-        favours the rare, support and confidence the trivially ubiquitous; leverage counts the baskets
-        beyond chance. A pair of metric groups on opposite sides is shown once, so mirror images and
-        variations of one rule do not crowd out the rest.
+        The same columns: rules across subsystems (that the GPU's power follows its load is not news) of what is high or
+        low, those with one item on the left before those with two, by how sure and how large the gain is (z times
+        gain). A pair of metric groups on opposite sides is shown once, and what follows at most twice, so that mirror
+        images and variations of one rule do not crowd out the rest.
     """
-    single = rules.filter(pl.col("consequent").list.len() == 1).with_columns(
-        left=pl.col("antecedent").list.join(_SEPARATOR), right=pl.col("consequent").list.first()
+    said = rules.filter(
+        "cross_subsystem",
+        ~pl.concat_list("antecedent", "consequent").list.eval(pl.element().str.ends_with(_MEDIUM)).list.any(),
     )
-    candidates = single.filter(
-        (pl.col("q_value") < SIGNIFICANT)
-        & (pl.col("lift") > 1)
-        & (pl.col("cross_subsystem") if cross_subsystem else pl.lit(True))
-    )
-    ranked = _non_redundant(candidates, single).sort(
-        "scope",
-        "leverage",
-        pl.col("antecedent").list.len(),
-        "confidence",
-        "left",
-        "right",
-        descending=[False, True, False, True, False, False],
-    )
+    if timing is not None:
+        said = said.filter(pl.col("timing").is_in(list(timing)))
+    gain = pl.col("confidence") - pl.col("expected")
+    said = said.sort("scope", pl.col("antecedent").list.len(), -pl.col("z") * gain, maintain_order=True)
     shown: dict[str, set[frozenset[str]]] = {}
-    taken: dict[str, int] = {}
+    followed: Counter[tuple[str, str]] = Counter()
+    taken: Counter[str] = Counter()
     keep = []
-    for row, (scope, antecedent, right) in enumerate(ranked.select("scope", "antecedent", "right").iter_rows()):
+    for row, (scope, antecedent, consequent) in enumerate(said.select("scope", "antecedent", "consequent").iter_rows()):
         seen = shown.setdefault(scope, set())
-        pairs = {frozenset((_group(item), _group(right))) for item in antecedent}
-        if taken.get(scope, 0) < limit and not pairs & seen:
+        pairs = {frozenset((group_of(item), group_of(consequent[0]))) for item in antecedent}
+        if taken[scope] < limit and followed[scope, consequent[0]] < _SAME_RIGHT and not pairs & seen:
             keep.append(row)
             seen |= pairs
-            taken[scope] = taken.get(scope, 0) + 1
-    return ranked[keep].select(rules.columns)
-
-
-def _non_redundant(candidates: pl.DataFrame, rules: pl.DataFrame) -> pl.DataFrame:
-    """Leave out rules for which a part of the antecedent alone gives as much confidence, or almost."""
-    known = rules.select("scope", "left", "right", part_confidence="confidence")
-    longest = candidates.select(pl.col("antecedent").list.len().max()).item() or 0
-    redundant = [
-        candidates.filter(pl.col("antecedent").list.len() == size)
-        .with_columns(part=pl.col("antecedent").list.gather(list(part)).list.join(_SEPARATOR))
-        .join(known, left_on=["scope", "part", "right"], right_on=["scope", "left", "right"])
-        .filter(pl.col("part_confidence") > pl.col("confidence") - IMPROVEMENT)
-        .select("scope", "left", "right")
-        for size in range(2, longest + 1)
-        for width in range(1, size)
-        for part in combinations(range(size), width)
-    ]
-    if not redundant:
-        return candidates
-    return candidates.join(pl.concat(redundant), on=["scope", "left", "right"], how="anti")
-
-
-def _fisher(counts: pl.DataFrame, baskets: int) -> NDArray[np.float64]:
-    """Upper tail of the hypergeometric distribution, computed once per distinct triple of counts."""
-    triples, place = np.unique(counts.to_numpy(), axis=0, return_inverse=True)
-    both, left, right = triples.T
-    p = np.clip(hypergeom.sf(both - 1, baskets, right, left), 0.0, 1.0)
-    return np.asarray(p[place.ravel()], dtype=np.float64)
-
-
-def _group(item: str) -> str:
-    """The metric group of an item `GROUP_LEVEL`."""
-    return item.rpartition("_")[0]
-
-
-def _subsystem(subsystem_of: Mapping[str, str]) -> pl.Expr:
-    """Subsystem of each element of a list of items."""
-    group = pl.element().str.replace(r"_[^_]*$", "")
-    if not subsystem_of:
-        return pl.lit("Other")
-    return group.replace_strict(list(subsystem_of), list(subsystem_of.values()), default="Other")
+            followed[scope, consequent[0]] += 1
+            taken[scope] += 1
+    return said[keep]

@@ -14,7 +14,16 @@ class MiningSettings(Section):
     """Share of a scope's baskets (1 %, as in the InfraScope notebook)."""
     max_size: int = Field(4, ge=1)
     """Most items of an itemset; longer ones repeat their parts and multiply the table."""
-    min_confidence: float = Field(0.6, ge=0, le=1)
-    """Least confidence of a rule: share of the antecedent's baskets that also hold the consequent."""
+    max_antecedent: int = Field(2, ge=1, le=2)
+    """Most items on the left of a rule."""
+    min_gain: float = Field(0.1, ge=0, lt=1)
+    """Least confidence of a rule beyond what the same runs make one expect, and beyond what a part of its left side
+    has."""
+    min_runs: int = Field(3, ge=1)
+    """Fewest runs (run and host) of a rule in which both of its sides vary."""
+    exchanges: int = Field(9_999, ge=99)
+    """How often right sides are exchanged between runs of a workload, to tell a rule from the course of the job."""
+    random_state: int = 0
+    """Seed of the exchanges."""
     min_baskets: int = Field(100, ge=1)
     """A scope with fewer baskets is not mined: at 1 % support a single basket would make a pattern."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infrascope_core.contract import FLAG, INT, REAL, SCOPE, TEXTS, Column, Table
+from infrascope_core.contract import FLAG, INT, METRIC_GROUP, PLATFORM, REAL, SCOPE, TEXT, TEXTS, TIME, Column, Table
 
 FREQUENT_ITEMSETS = Table(
     "frequent_itemsets",
@@ -21,25 +21,67 @@ FREQUENT_ITEMSETS = Table(
 )
 ASSOCIATION_RULES = Table(
     "association_rules",
-    "Rules between items, with the standard measures and a false-discovery rate per scope.",
+    "While the items on the left hold, that on the right does, more often than the same runs would have it by chance.",
     ("scope", "antecedent", "consequent"),
     (
         SCOPE,
-        Column("antecedent", TEXTS, "items on the left, sorted", of=("frequent_itemsets.items",)),
-        Column("consequent", TEXTS, "items on the right, sorted", of=("frequent_itemsets.items",)),
-        Column("support", REAL, "share of baskets with both sides", of=("frequent_itemsets.support",)),
-        Column("confidence", REAL, "support / support of the antecedent", of=("frequent_itemsets.count",)),
-        Column("lift", REAL, "confidence / support of the consequent", of=("frequent_itemsets.count",)),
-        Column("leverage", REAL, "support minus what independence gives", of=("frequent_itemsets.count",)),
+        Column("antecedent", TEXTS, "one or two items of different groups", of=("baskets.item",)),
+        Column("consequent", TEXTS, "one item of another group", of=("baskets.item",)),
+        Column("support", REAL, "share of the windows with both sides", of=("baskets.item",)),
+        Column("confidence", REAL, "share of the antecedent's windows that hold the consequent", of=("baskets.item",)),
+        Column("expected", REAL, "the same on average, if one side is shifted in time within each run"),
+        Column("lift", REAL, "confidence / share of the windows with the consequent", of=("baskets.item",)),
+        Column("leverage", REAL, "support minus what independence gives", of=("baskets.item",)),
+        Column("conviction", REAL, "(1 - support of consequent) / (1 - confidence); infinite if confidence is 1"),
+        Column("runs", INT, "runs and hosts in which both sides occur together", of=("baskets.run_key",)),
+        Column("informative_runs", INT, "runs and hosts in which both sides vary", of=("baskets.run_key",)),
+        Column("agreeing_runs", INT, "those in which they overlap more than expected", of=("baskets.run_key",)),
+        Column("z", REAL, "overlap beyond the expected, in standard deviations over circular shifts"),
+        Column("z_without_strongest", REAL, "the same without the run that has most of it"),
+        Column("p_value", REAL, "share of the ways to shift each run by itself that give at least as much overlap"),
+        Column("q_value", REAL, "Benjamini-Hochberg over all that were tested in the scope"),
+        Column("tested", INT, "rules that were tested in the scope"),
         Column(
-            "conviction",
-            REAL,
-            "(1 - support of consequent) / (1 - confidence); infinite if confidence is 1",
-            of=("frequent_itemsets.count",),
+            "timing",
+            TEXT,
+            "own: the sides meet at times of the run's own; course: in the course of every run of the workload; "
+            "undecided: neither is shown; unknown: no workload has two runs",
         ),
-        Column("runs", INT, "runs in which both sides occur together"),
-        Column("p_value", REAL, "one-sided Fisher exact test on the baskets", of=("frequent_itemsets.count",)),
-        Column("q_value", REAL, "Benjamini-Hochberg within the scope"),
         Column("cross_subsystem", FLAG, "the two sides share no subsystem"),
+        Column("example_run", TEXT, "the run with most overlap beyond the expected", of=("baskets.run_key",)),
+        Column("example_host", TEXT, "its host", of=("baskets.host",)),
+        Column("example_ts", TIME, "where both sides hold longest in it", of=("baskets.start_ts",)),
+    ),
+)
+GROUP_ALIASES = Table(
+    "group_aliases",
+    "Metric groups that say what another one says; patterns are mined without them.",
+    ("platform", "metric_group"),
+    (
+        PLATFORM,
+        METRIC_GROUP,
+        Column("same_as", TEXT, "the group that stands for it", of=("group_windows.metric_group",)),
+        Column("inverse", FLAG, "it is low where the other is high", of=("group_windows.value",)),
+        Column(
+            "correlation",
+            REAL,
+            "median over runs and hosts of Spearman's rank correlation; none if it is declared and does not vary",
+            of=("group_windows.value",),
+        ),
+        Column("declared", FLAG, "the recipe says so"),
+    ),
+)
+MINED_SCOPES = Table(
+    "mined_scopes",
+    "What was mined: how much there was to go by in each scope, how many rules were tested and how many hold up.",
+    ("scope",),
+    (
+        SCOPE,
+        Column("runs", INT, "runs and hosts", of=("baskets.run_key",)),
+        Column("windows", INT, "their windows", of=("baskets.window",)),
+        Column("groups", INT, "metric groups that are informative and no aliases", of=("thresholds.degenerate",)),
+        Column("tested", INT, "rules that were tested", of=("baskets.item",)),
+        Column("rules", INT, "rules that hold up", of=("association_rules.z",)),
+        Column("why", TEXT, "why there are none; none where there are"),
     ),
 )

@@ -89,10 +89,15 @@ def feature_plan(catalog: pl.DataFrame, platform: str, names: str, select: bool)
     )
 
 
-def excluded_metrics(catalog: pl.DataFrame, platform: str) -> frozenset[str]:
-    """Names of the metrics that the catalogue does not trust on a platform."""
-    distrusted = (pl.col("platform") == platform) & ~pl.col("status").is_in(TRUSTED)
-    return frozenset(catalog.filter(distrusted)["metric"])
+def excluded_metrics(catalog: pl.DataFrame, platform: str, reanalysed: bool = False) -> frozenset[str]:
+    """Names of the metrics that the catalogue does not trust on a platform.
+
+    Where values are reanalysed, a counter that hardly changes as it stands is trusted: its rate may well change.
+    """
+    trusted = pl.col("status").is_in(TRUSTED)
+    if reanalysed:
+        trusted |= (pl.col("status") == "near_constant") & (pl.col("treatment") == "rate")
+    return frozenset(catalog.filter((pl.col("platform") == platform) & ~trusted)["metric"])
 
 
 def plan_of_platform(folder: DataFolder, platform: str) -> FeaturePlan:
@@ -107,10 +112,10 @@ def plan_of_platform(folder: DataFolder, platform: str) -> FeaturePlan:
 
 def excluded_on_platform(folder: DataFolder, platform: str) -> frozenset[str]:
     """Names of the metrics that the folder's catalogue does not trust on a platform."""
-    version = folder.lake.version(METRIC_CATALOG)
+    version, reanalysed = folder.lake.version(METRIC_CATALOG), recipe_of(folder).values == "reanalysed"
     return folder.once(
         ("excluded metrics", version, platform),
-        lambda: excluded_metrics(folder.lake.read_cached(METRIC_CATALOG), platform),
+        lambda: excluded_metrics(folder.lake.read_cached(METRIC_CATALOG), platform, reanalysed),
     )
 
 
@@ -125,5 +130,7 @@ def watched_as_text(folder: DataFolder, unit: str) -> str:
 
 
 def excluded_as_text(folder: DataFolder, unit: str) -> str:
-    """Which metrics of a unit's platform are not trusted: the part of the catalogue that groups rest on."""
-    return "\n".join(sorted(excluded_on_platform(folder, platform_of_unit(folder, unit))))
+    """Which metrics of a unit's platform are not trusted, and which are counters: the catalogue as groups see it."""
+    platform = platform_of_unit(folder, unit)
+    rates = plan_of_platform(folder, platform).rates if recipe_of(folder).values == "reanalysed" else ()
+    return "\n".join([*sorted(excluded_on_platform(folder, platform)), "", *sorted(rates)])

@@ -36,6 +36,14 @@ class MetricGroup(_Strict):
     """Regular expressions, searched without regard to case; the first that finds a column decides."""
     over_samples: Reducer = "median"
     over_metrics: Reducer = "median"
+    words: str = ""
+    """What it is, in words that follow "while": `CPU system time`. By default its name."""
+    plural: bool = False
+    """Whether those words are plural."""
+    same_as: str | None = None
+    """Another group that says the same, where a host has both: patterns are mined without this one."""
+    inverse: bool = False
+    """It is low where `same_as` is high."""
 
     @field_validator("patterns")
     @classmethod
@@ -72,6 +80,11 @@ class Recipe(_Strict):
         What thresholds are fitted on: all raw `samples` of a group's columns, or its `windows`.
     quantiles : tuple of float
         Lower and upper quantile, linear interpolation.
+    values : str
+        What patterns are searched in and values taken from: `raw`, the file's columns as they are; or `reanalysed`,
+        where cumulative counters are rates and derived metrics (`Derived:...`) are added.
+    windows : str
+        Windows are so many `samples` long, or so many `seconds` (settings `windows`).
     """
 
     name: str
@@ -81,6 +94,8 @@ class Recipe(_Strict):
     method: Literal["terciles", "mode_aware"]
     population: Literal["samples", "windows"]
     quantiles: tuple[float, float]
+    values: Literal["raw", "reanalysed"] = "raw"
+    windows: Literal["samples", "seconds"] = "samples"
     groups: tuple[MetricGroup, ...] = Field(min_length=1)
 
     @field_validator("quantiles")
@@ -97,12 +112,25 @@ class Recipe(_Strict):
         names = [group.name.lower() for group in groups]
         if len(set(names)) < len(names):
             raise ValueError("two groups have the same name, upper and lower case apart")
+        stands = {group.name: group.same_as for group in groups}
+        for group in groups:
+            if group.same_as is not None and (group.same_as not in stands or group.same_as == group.name):
+                raise ValueError(f"{group.name} is said to be the same as {group.same_as!r}, which is no other group")
+            if group.same_as is not None and stands[group.same_as] is not None:
+                raise ValueError(
+                    f"{group.name} is said to be the same as {group.same_as}, which itself is the same as another group"
+                )
         return groups
 
     @property
     def subsystem_of(self) -> dict[str, str]:
         """Subsystem by group name."""
         return {group.name: group.subsystem for group in self.groups}
+
+    @property
+    def by_name(self) -> dict[str, MetricGroup]:
+        """The groups by their names."""
+        return {group.name: group for group in self.groups}
 
 
 def recipe_of(folder: DataFolder) -> Recipe:

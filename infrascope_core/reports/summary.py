@@ -14,10 +14,13 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.run_features import window_stride
-from infrascope_core.patterns.rules import strongest
-from infrascope_core.patterns.tables import ASSOCIATION_RULES
+from infrascope_core.patterns.rules import worth_reading
+from infrascope_core.patterns.sentences import rule_sentence
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, MINED_SCOPES
+from infrascope_core.patterns.timing import COURSE, OWN
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
+from infrascope_core.recipes import recipe_of
 from infrascope_core.reports.model import Verdict
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
 from infrascope_core.run_files.runs import accepted
@@ -55,8 +58,11 @@ class Summary:
         platform, use (watched or left out), metrics, why: what the detectors make of the metrics in the catalogue.
     degenerate : pl.DataFrame
         platform, metric_group: groups with a single level, which are not mined.
+    mined : pl.DataFrame
+        Rows of `mined_scopes` of whole platforms.
     rules : pl.DataFrame
-        The strongest rules of each platform across subsystems: rows of `association_rules`.
+        Rules of whole platforms that are worth reading: rows of `association_rules`, and `sentence`; those at times of
+        a run's own, then those in the course of the job.
     episodes : pl.DataFrame
         The most abnormal episodes, with `fault`: the labels that overlap them, if any.
     warehouse : Path
@@ -72,6 +78,7 @@ class Summary:
     rejections: pl.DataFrame
     metrics: pl.DataFrame
     degenerate: pl.DataFrame
+    mined: pl.DataFrame
     rules: pl.DataFrame
     episodes: pl.DataFrame
     warehouse: Path
@@ -82,7 +89,7 @@ class Summary:
         return int(self.verdicts.filter(pl.col("verdict") != "not_judged")["runs"].sum())
 
 
-def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
+def summarize(folder: DataFolder, rules: int = 5, episodes: int = 8) -> Summary:
     """Summarize what the lake holds now.
 
     Parameters
@@ -90,7 +97,7 @@ def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
     folder : DataFolder
         The data folder.
     rules, episodes : int
-        Most rows of each.
+        Most rows of each; of rules, for each platform and timing.
     """
     runs = accepted(folder)
     lake = folder.lake
@@ -113,10 +120,20 @@ def summarize(folder: DataFolder, rules: int = 6, episodes: int = 8) -> Summary:
         rejections=by_reason(rejected),
         metrics=use_of_metrics(folder),
         degenerate=thresholds.filter("degenerate").select("platform", "metric_group"),
-        rules=strongest(lake.read(ASSOCIATION_RULES).filter(~pl.col("scope").str.contains("/")), rules),
+        mined=lake.read(MINED_SCOPES).filter(~pl.col("scope").str.contains("/")),
+        rules=told_rules(folder, rules),
         episodes=worst_episodes(folder, runs["run_key"].to_list(), episodes),
         warehouse=folder.warehouse,
     )
+
+
+def told_rules(folder: DataFolder, most: int) -> pl.DataFrame:
+    """The rules of whole platforms that are worth reading, with the column `sentence`."""
+    rules, recipe = folder.lake.read(ASSOCIATION_RULES), recipe_of(folder)
+    wide = rules.filter(~pl.col("scope").str.contains("/"))
+    chosen = pl.concat([worth_reading(wide, most, [timing]) for timing in (OWN, COURSE)])
+    sentences = [rule_sentence(row, recipe) for row in chosen.iter_rows(named=True)]
+    return chosen.with_columns(sentence=pl.Series(sentences, dtype=pl.String))
 
 
 def by_verdict(reports: pl.DataFrame) -> pl.DataFrame:

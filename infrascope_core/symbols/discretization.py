@@ -14,12 +14,14 @@ from infrascope_core.recipes import Recipe
 from infrascope_core.store.sql import Relation, run_sql
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Raise it when thresholds fitted on the same values would differ."""
 _MODE_MASS = 1 / 3
 """A value that holds more than this share of a group's mass becomes a level of its own (docs/design.md, Recipes)."""
-_LEVEL_MASS = 0.01
-"""A level with a smaller share of the fitted values counts as empty: it is never frequent at 1 %."""
+_LEVEL_MASS = 0.05
+"""A level with a smaller share of the windows counts as empty: what hardly ever happens cannot be tied to anything."""
+_LEVEL_RUNS = 3
+"""Two levels must both occur in so many runs, where there are so many."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,15 @@ def _fit_group(
     # the shares are those of windows, whatever the population: baskets are made of windows, and drift is theirs
     levels = run_sql(__package__, "count_levels", {"observed": windows, "runs": runs, "cuts": cuts})
     rows: list[tuple[object, ...]] = []
-    for platform, *counts in levels.iter_rows():
-        total = sum(counts)
-        alive = sum(count >= _LEVEL_MASS * total for count in counts)
-        rows.append((platform, group, *fitted[platform], *(count / total for count in counts), alive < 2, None))
+    for platform, low, med, high, seen, *together in levels.iter_rows():
+        shares = [count / (low + med + high) for count in (low, med, high)]
+        alive = [share >= _LEVEL_MASS for share in shares]
+        least = _LEVEL_RUNS if seen >= _LEVEL_RUNS else 1
+        informative = any(
+            alive[one] and alive[other] and with_both >= least
+            for (one, other), with_both in zip(((0, 1), (0, 2), (1, 2)), together, strict=True)
+        )
+        rows.append((platform, group, *fitted[platform], *shares, not informative, None))
     return rows
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
+from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
-from infrascope_core.quality.trust import excluded_as_text, excluded_on_platform
+from infrascope_core.quality.trust import excluded_as_text, excluded_on_platform, plan_of_platform
 from infrascope_core.recipes import recipe_of
-from infrascope_core.run_files.runs import accepted, platform_of, rows_of_run
+from infrascope_core.run_files.runs import accepted, platform_of, rows_of_run, run_file
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metrics_by_host
 from infrascope_core.store.folder import DataFolder
@@ -22,20 +23,30 @@ _STAGE = "symbols"
 
 
 def _curated_metrics(folder: DataFolder, key: str) -> pl.DataFrame:
-    recipe, excluded = recipe_of(folder), excluded_on_platform(folder, platform_of(folder, key))
-    wanted = [
-        metric
-        for host, metrics in metrics_by_host(folder.lake, key)
-        for group in recipe.groups
-        for metric in curation.members(group, metrics, host, recipe, excluded)
-    ]
-    telemetry = folder.lake.read(TELEMETRY, key, [*KEY_COLUMNS, *dict.fromkeys(wanted)])
-    return curation.curated_metrics(telemetry, recipe, excluded)
+    recipe, platform = recipe_of(folder), platform_of(folder, key)
+    excluded = excluded_on_platform(folder, platform)
+    rates = plan_of_platform(folder, platform).rates if recipe.values == "reanalysed" else frozenset()
+    parts = [CURATED_METRICS.empty()]
+    for host, metrics in metrics_by_host(folder.lake, key):
+        derivable = reanalysis.derivations(metrics) if recipe.values == "reanalysed" else []
+        known = [*metrics, *(d.metric for d in derivable)]
+        wanted = {m for group in recipe.groups for m in curation.members(group, known, host, recipe, excluded)}
+        telemetry = folder.lake.read(TELEMETRY, key, [*KEY_COLUMNS, *reanalysis.needed(metrics, wanted)])
+        telemetry = reanalysis.reanalyse(
+            telemetry.filter(host=host),
+            reanalysis.Plan(rates, recipe.names),
+            [d for d in derivable if d.metric in wanted],
+        )
+        parts.append(curation.curated_metrics(telemetry.select(*KEY_COLUMNS, *sorted(wanted)), recipe, excluded))
+    return pl.concat(parts)
 
 
 def _group_windows(folder: DataFolder, key: str) -> pl.DataFrame:
-    curated = [folder.lake.path(CURATED_METRICS, key)]
-    return windows.group_windows(curated, recipe_of(folder), folder.settings.windows)
+    recipe = recipe_of(folder)
+    interval = run_file(folder, key)["interval_s"]
+    assert interval is None or isinstance(interval, float)
+    samples = windows.window_samples(recipe, folder.settings.windows, interval)
+    return windows.group_windows([folder.lake.path(CURATED_METRICS, key)], recipe, samples)
 
 
 def _thresholds(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
@@ -79,7 +90,7 @@ PRODUCTS = (
         Scope.PER_RUN,
         _curated_metrics,
         inputs=(TELEMETRY, Part(METRIC_CATALOG, excluded_as_text)),
-        depends_on=_recipe,
+        depends_on=lambda folder, unit: _recipe(folder, unit) + reanalysis.CODE_VERSION,
         decisions=(16,),
     ),
     Product(

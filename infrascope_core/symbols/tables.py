@@ -68,7 +68,7 @@ THRESHOLDS = Table(
         Column(
             "degenerate",
             FLAG,
-            "the levels carry no information: fewer than two hold 1 % of the windows",
+            "the levels carry no information: no two of them hold 5 % of the windows each and meet in 3 runs",
             of=("group_windows.value",),
         ),
         Column("version", TEXT, "hash of the platform's thresholds"),

@@ -10,7 +10,24 @@ from infrascope_core.symbols.settings import WindowSettings
 from infrascope_core.symbols.tables import GROUP_WINDOWS
 
 
-def group_windows(curated: Relation, recipe: Recipe, settings: WindowSettings) -> pl.DataFrame:
+def window_samples(recipe: Recipe, settings: WindowSettings, interval_s: float | None) -> int:
+    """Length of a run's windows, in samples.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Whether windows are counted in seconds or in samples.
+    settings : WindowSettings
+        How many.
+    interval_s : float or None
+        Time between the run's samples; None where there are not two. At slower sampling a sample is a window.
+    """
+    if recipe.windows == "samples":
+        return settings.samples
+    return max(1, round(settings.seconds / interval_s)) if interval_s else 1
+
+
+def group_windows(curated: Relation, recipe: Recipe, samples: int) -> pl.DataFrame:
     """Reduce a run's curated samples to windows (`sql/window.sql`; docs/design.md, Recipes).
 
     Parameters
@@ -19,8 +36,8 @@ def group_windows(curated: Relation, recipe: Recipe, settings: WindowSettings) -
         The table `curated_metrics` of one run.
     recipe : Recipe
         The reducers of each group, over samples and then over columns.
-    settings : WindowSettings
-        Samples per window.
+    samples : int
+        Length of a window.
 
     Returns
     -------
@@ -32,5 +49,5 @@ def group_windows(curated: Relation, recipe: Recipe, settings: WindowSettings) -
         schema=["metric_group", "over_samples", "over_metrics"],
         orient="row",
     )
-    windows = run_sql(__package__, "window", {"curated": curated, "groups": reducers}, samples=settings.samples)
+    windows = run_sql(__package__, "window", {"curated": curated, "groups": reducers}, samples=samples)
     return windows.cast(GROUP_WINDOWS.schema)

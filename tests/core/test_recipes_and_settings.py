@@ -72,6 +72,8 @@ def test_the_exact_recipe_is_design_section_4_to_the_letter():
         "near_constant": 0.01,
         "method": "terciles",
         "population": "samples",
+        "values": "raw",
+        "windows": "samples",
         "quantiles": (0.33, 0.67),
     }
     assert WindowSettings().samples == 10
@@ -170,7 +172,7 @@ def test_the_field_at_fault_is_named(recipe_file, changes, where):
          "groups.0.name: expected a string that matches ^[A-Za-z][A-Za-z0-9_]*$, found 'net rx'"),
         ({"group": {"patterns": []}}, "groups.0.patterns: expected a non-empty list of strings, found []"),
         ({"group": {"reducers": "sum"}}, "groups.0.reducers: unknown; expected one of name, unit, subsystem, patterns, "
-                                         "over_samples, over_metrics"),
+                                         "over_samples, over_metrics, words, plural, same_as, inverse"),
         ({"group": {"over_metric": "sum"}}, "groups.0.over_metric: unknown; did you mean over_metrics?"),
         ({"group": {"over_samples": "mode"}},
          "groups.0.over_samples: expected one of median, mean, sum, max, found 'mode'"),
@@ -263,7 +265,8 @@ def test_the_defaults_are_those_of_the_works_they_come_from():
         ("mining: {min_support: 0}", "mining.min_support: "),
         ("mining: {min_support: 1.01}", "mining.min_support: "),
         ("mining: {max_size: 0}", "mining.max_size: "),
-        ("mining: {min_confidence: -0.1}", "mining.min_confidence: "),
+        ("mining: {min_gain: -0.1}", "mining.min_gain: "),
+        ("mining: {max_antecedent: 3}", "mining.max_antecedent: "),
         ("mining: {min_baskets: 0}", "mining.min_baskets: "),
         ("detectors: {flag_quantile: 1}", "detectors.flag_quantile: "),
         ("detectors: {flag_quantile: .nan}", "detectors.flag_quantile: "),
@@ -320,8 +323,8 @@ def test_the_setting_at_fault_is_named(tmp_path, text, where):
         ("windows: 10", "windows: expected a mapping of names to values, found 10"),
         ("nonsense", "the file: expected a mapping of names to values, found 'nonsense'"),
         ("windows: {sample: 10}", "windows.sample: unknown; did you mean samples?"),
-        ("windows: {colour: 10}", "windows.colour: unknown; expected one of samples"),
-        ("windows: {1: 2}", "windows.1: unknown; expected one of samples"),
+        ("windows: {colour: 10}", "windows.colour: unknown; expected one of samples, seconds"),
+        ("windows: {1: 2}", "windows.1: unknown; expected one of samples, seconds"),
         ("hosts: {limit: " + "a" * 99 + "}", "hosts.limit: expected a number above 0, found '" + "a" * 58 + "…"),
         ("windows: {samples: -0x" + "f" * 9000 + "}",
          "windows.samples: expected a whole number of at least 1, found a number that is too long"),

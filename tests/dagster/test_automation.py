@@ -110,14 +110,18 @@ PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "w
 
 
 def test_new_files_arrive_at_anomaly_reasons(clock):
-    keys = [write_run(clock.location.runs, second).stem for second in (1, 2)]
+    def put(second: int) -> str:
+        """A run whose groups rise together at a time of its own, so that there is a rule."""
+        return write_run(clock.location.runs, second, samples=600, burst=(60 * second, 60 * second + 100)).stem
+
+    keys = [put(second) for second in (1, 2, 3)]
     assert clock.sense() == keys
     assert clock.sense() == []
     clock.settle()
     for name in ("telemetry", *PRODUCTS):
         assert clock.location.materialized(name) == set(keys), name
 
-    late = write_run(clock.location.runs, 3).stem
+    late = put(4)
     assert clock.sense() == [late]
     history = clock.settle()
     asked = {(name, key) for tick in history for name, keys in tick.items() if keys is not True for key in keys}
@@ -125,7 +129,7 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
 
     assert {name for name, _ in clock.location.unsynced()} <= MODELS  # fitted before the late run was there
     # episodes quote rules and reports quote other hosts: made anew when there are any for the first time, never again
-    pooled = ("frequent_itemsets", "association_rules", "host_deviations")
+    pooled = ("group_aliases", "frequent_itemsets", "association_rules", "mined_scopes", "host_deviations")
     clock.location.materialize(*pooled)
     history = clock.settle()
     assert {name for tick in history for name in tick} == {"anomaly_episodes", "anomaly_report"}

@@ -82,16 +82,16 @@ def test_folders_with_odd_names(tmp_path):
 def test_settings_change_the_windows(tmp_path):
     path = write_run(tmp_path / "runs", 1)
     settings = tmp_path / "settings.yaml"
-    settings.write_text("windows: {samples: 20}\nfeatures: {samples: 50, stride: 25}\n")
+    settings.write_text("windows: {seconds: 2}\nfeatures: {samples: 50, stride: 25}\n")
     result = infrascope("run", tmp_path / "runs", "--data", tmp_path / "data", "--settings", settings)
     assert result.exit_code == 0, result.output
     lake = DataFolder(tmp_path / "data").lake
     assert lake.read(GROUP_WINDOWS, path.stem)["window"].max() == 19
     assert lake.read(WINDOW_FEATURES, path.stem)["window"].max() == 14
-    settings.write_text("windows: {samples: none}\n")
+    settings.write_text("windows: {seconds: none}\n")
     result = infrascope("run", tmp_path / "runs", "--data", tmp_path / "data", "--settings", settings)
     assert result.exit_code == 1
-    assert "windows.samples" in result.output
+    assert "windows.seconds" in result.output
 
 
 def test_debug_shows_the_traceback(tmp_path):

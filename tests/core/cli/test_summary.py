@@ -44,7 +44,7 @@ def test_findings_come_directly_after_the_runs(filled, capsys):
         "Rejected files, by reason",
         "Metrics: 1 of 1 are watched by the detectors",
         "Metric groups with a single level",
-        "Strongest rules across subsystems",
+        "What goes together",
         "Warehouse: ",
     ]
     places = [text.index(title) for title in order]

@@ -1,198 +1,161 @@
-"""Association rules: a table worked out by hand, mlxtend and scipy as oracles, and the choice for people."""
+"""Association rules: found where they were planted, none where there is nothing, mlxtend's measures, the choice."""
+
+from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import false_discovery_control, fisher_exact
 
-from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
-from infrascope_core.patterns.rules import association_rules, strongest
+from infrascope_core.patterns.rules import Tally, association_rules, pairs_of, run_overlaps, to_be_tested, worth_reading
 from infrascope_core.patterns.settings import MiningSettings
-from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS
+from infrascope_core.patterns.tables import ASSOCIATION_RULES
+from tests.core.patterns.generated import GROUPS, ITEMS, SUBSYSTEMS, independent, levels, mine, run, together
 
-SUBSYSTEMS = {"GPU_util": "GPU", "GPU_power": "GPU", "Net_rx": "Network"}
-
-
-def mining(**changed) -> MiningSettings:
-    return MiningSettings(**{"min_baskets": 1, "min_support": 0.05, **changed})
+LEFT, RIGHT = "CPU_busy_HIGH", "Disk_write_LOW"
 
 
-def mine(baskets: list[set[str]], **changed) -> pl.DataFrame:
-    rows = pl.DataFrame(
-        [
-            {"run_key": f"r{w % 2}", "host": "h", "window": w, "item": i}
-            for w, items in enumerate(baskets)
-            for i in sorted(items)
-        ]
-    )
-    itemsets = frequent_itemsets(rows, "gpu", mining(**changed))
-    return association_rules(itemsets, basket_count(rows), mining(**changed), SUBSYSTEMS)
+def sides(rules: pl.DataFrame) -> set[tuple[str, ...]]:
+    return {(*left, right) for left, (right,) in rules.select("antecedent", "consequent").iter_rows()}
 
 
-def test_measures_by_hand():
-    """10 baskets: A in 6, B in 5, both in 5."""
-    a, b, other = "GPU_util_LOW", "Net_rx_HIGH", "GPU_power_MED"
-    rules = mine([{a, b}] * 5 + [{a}] + [{other}] * 4)
+def test_what_was_planted_is_found_and_nothing_else_of_other_groups():
+    rules = mine(together(independent(10, 120, 0), LEFT, RIGHT, 0.6, 1))
     assert rules.schema == ASSOCIATION_RULES.schema
-    assert rules.select("antecedent", "consequent").rows() == [([b], [a]), ([a], [b])]
-    first, second = rules.to_dicts()
-    p = 6 / 252  # the 5 B's are 5 of the 6 A's: C(6,5) ways of C(10,5)
-    expected = {"support": 0.5, "lift": 5 / 3, "leverage": 0.2, "runs": 2, "p_value": p, "q_value": p}
-    for rule in (first, second):
-        assert {k: rule[k] for k in expected} == pytest.approx(expected)
-        assert rule["cross_subsystem"] is True
-    assert (first["confidence"], second["confidence"]) == pytest.approx((1.0, 5 / 6))
-    assert (first["conviction"], second["conviction"]) == pytest.approx((float("inf"), 3.0))
+    assert (LEFT, RIGHT) in sides(rules)
+    planted = {"CPU_busy", "Disk_write"}
+    assert {item.rpartition("_")[0] for rule in sides(rules) for item in rule} == planted
+    (rule,) = [r for r in rules.iter_rows(named=True) if r["antecedent"] == [LEFT] and r["consequent"] == [RIGHT]]
+    assert rule["confidence"] > rule["expected"] + 0.2
+    assert (rule["informative_runs"], rule["runs"]) == (10, 10)
+    assert rule["agreeing_runs"] >= 7
+    assert rule["timing"] == "own"
+    assert rule["q_value"] < 0.05 <= rule["tested"]
+    assert rule["cross_subsystem"]
+    assert rule["example_run"].startswith("r")
 
 
-def test_sides_that_share_a_subsystem_do_not_cross():
-    baskets = [{"GPU_util_LOW", "GPU_power_LOW", "Net_rx_LOW", "Fan_LOW"}] * 3
-    crossing = {
-        ("+".join(a), "+".join(c)): cross
-        for a, c, cross in mine(baskets).select("antecedent", "consequent", "cross_subsystem").iter_rows()
-    }
-    assert crossing["GPU_util_LOW", "GPU_power_LOW"] is False
-    assert crossing["GPU_util_LOW", "Net_rx_LOW"] is True
-    assert crossing["GPU_util_LOW+Net_rx_LOW", "GPU_power_LOW"] is False
-    assert crossing["GPU_power_LOW+GPU_util_LOW", "Net_rx_LOW"] is True
-    assert crossing["Fan_LOW", "Net_rx_LOW"] is True  # a group nobody named is `Other`
+def test_nothing_is_found_where_there_is_nothing():
+    found = [mine(independent(10, 120, seed)).height for seed in range(20)]
+    assert np.count_nonzero(found) <= 2
 
 
-def test_without_any_known_subsystem_all_sides_share_other():
-    itemsets = frequent_itemsets(
-        pl.DataFrame({"run_key": "r", "host": "h", "window": [0, 0], "item": ["A_LOW", "B_LOW"]}),
-        "s",
-        mining(),
-    )
-    assert association_rules(itemsets, 1, mining(), {})["cross_subsystem"].to_list() == [False, False]
+def test_most_of_what_is_planted_is_found():
+    for share, least in ((0.5, 0.7), (0.9, 0.88)):
+        hits = []
+        for seed in range(25):
+            rng = np.random.default_rng(seed)
+            left, right = rng.choice(GROUPS, 2, replace=False)
+            planted = together(independent(8, 100, 100 + seed), f"{left}_HIGH", f"{right}_LOW", share, seed)
+            hits.append((f"{left}_HIGH", f"{right}_LOW") in sides(mine(planted)))
+        assert np.mean(hits) >= least
 
 
-BASKETS = [
-    {f"G{g}_{'LOW' if (w * (g + 3)) % (g + 4) < 3 else 'HIGH'}" for g in range(4)}
-    | ({"Net_rx_LOW"} if w % 3 else set())
-    for w in range(60)
-]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_mlxtend_draws_the_same_rules():
-    import pandas as pd
+def test_measures_are_mlxtends():
+    """Support, confidence, lift, leverage and conviction of each rule that holds up."""
     from mlxtend.frequent_patterns import association_rules as oracle_rules
     from mlxtend.frequent_patterns import fpgrowth
 
-    ours = mine(BASKETS, max_size=4)
-    items = sorted(set().union(*BASKETS))
-    matrix = pd.DataFrame([[i in b for i in items] for b in BASKETS], columns=items)
+    runs = together(independent(8, 100, 3), LEFT, RIGHT, 0.9, 4)
+    rules = mine(runs)
+    assert rules.height > 1
+    frame = pd.DataFrame(np.concatenate([one.holds for one in runs]), columns=list(ITEMS.names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        oracle = oracle_rules(
-            fpgrowth(matrix, min_support=0.05, use_colnames=True, max_len=4),
-            metric="confidence",
-            min_threshold=0.6,
-        )
-    measures = ["support", "confidence", "lift", "leverage", "conviction"]
-    expected = {
-        (frozenset(r.antecedents), frozenset(r.consequents)): [getattr(r, m) for m in measures]
-        for r in oracle.itertuples()
-    }
-    got = {
-        (frozenset(a), frozenset(c)): list(m)
-        for a, c, *m in ours.select("antecedent", "consequent", *measures).iter_rows()
-    }
-    assert len(got) > 100
-    assert got.keys() == expected.keys()
-    for rule, values in got.items():
-        assert values == pytest.approx(expected[rule], abs=1e-12), rule
+        itemsets = fpgrowth(frame, min_support=0.001, use_colnames=True, max_len=3)
+        oracle = oracle_rules(itemsets, metric="confidence", min_threshold=0.0)
+    known = {(row.antecedents, row.consequents): row for row in oracle.itertuples()}
+    for rule in rules.iter_rows(named=True):
+        expected = known[frozenset(rule["antecedent"]), frozenset(rule["consequent"])]
+        for measure in ("support", "confidence", "lift", "leverage", "conviction"):
+            assert rule[measure] == pytest.approx(getattr(expected, measure)), measure
 
 
-def test_p_is_fishers_and_q_is_benjamini_hochbergs():
-    rules = mine(BASKETS)
-    p = []
-    for left, right in rules.select("antecedent", "consequent").iter_rows():
-        a = [set(left) <= b for b in BASKETS]
-        c = [set(right) <= b for b in BASKETS]
-        table = [
-            [sum(x == i and y == j for x, y in zip(a, c, strict=True)) for j in (True, False)] for i in (True, False)
-        ]
-        p.append(fisher_exact(table, alternative="greater").pvalue)
-    assert rules["p_value"].to_list() == pytest.approx(p, abs=1e-12)
-    assert rules["q_value"].to_list() == pytest.approx(false_discovery_control(p).tolist(), abs=1e-12)
+def test_a_second_item_must_add_to_the_first_and_the_first_to_the_second():
+    """What follows from two together is a rule of both; what follows from one is no rule of that and another."""
+    rng = np.random.default_rng(5)
+    runs = []
+    for number in range(10):
+        a, b, c, d, e = (levels(160, rng, 5) for _ in GROUPS)
+        c = np.where((a == 2) & (b == 2) & (rng.random(160) < 0.9), 2, np.minimum(c, 1))
+        e = np.where((a == 0) & (rng.random(160) < 0.9), 0, np.maximum(e, 1))
+        runs.append(run(number, [a, b, c, d, e]))
+    found = sides(mine(runs))
+    assert ("CPU_busy_HIGH", "Disk_write_HIGH", "GPU_util_HIGH") in found
+    assert ("CPU_busy_LOW", "Net_rx_LOW") in found
+    assert not [rule for rule in found if len(rule) == 3 and {"CPU_busy_LOW", "Net_rx_LOW"} <= set(rule)]
+    assert not [rule for rule in sides(mine(runs, max_antecedent=1)) if len(rule) == 3]
 
 
-@pytest.mark.parametrize("itemsets", [FREQUENT_ITEMSETS.empty(), None], ids=["none", "single items only"])
-def test_nothing_to_split_gives_the_empty_table(itemsets):
-    if itemsets is None:
-        itemsets = frequent_itemsets(
-            pl.DataFrame({"run_key": "r", "host": "h", "window": [0, 1], "item": ["A_LOW", "B_LOW"]}),
-            "s",
-            mining(),
-        )
-        assert itemsets.height == 2
-    rules = association_rules(itemsets, 2, mining(), SUBSYSTEMS)
-    assert rules.is_empty()
-    assert rules.schema == ASSOCIATION_RULES.schema
-    assert strongest(rules, 5).is_empty()
+@pytest.mark.parametrize("runs", [0, 1, 2])
+def test_too_few_runs_show_nothing(runs):
+    assert mine(together(independent(runs, 200, 6), LEFT, RIGHT, 1.0, 7)).is_empty()
 
 
-def rule(left: str, right: str, **changed) -> dict:
-    values = {
-        "scope": "gpu",
-        "antecedent": left.split(),
-        "consequent": right.split(),
-        "support": 0.3,
-        "confidence": 0.8,
-        "lift": 2.0,
-        "leverage": 0.1,
-        "conviction": 2.0,
-        "runs": 3,
-        "p_value": 0.001,
-        "q_value": 0.01,
-        "cross_subsystem": True,
-    }
-    return values | changed
+def test_one_run_cannot_carry_a_rule():
+    runs = independent(6, 100, 8)
+    strong = together(independent(1, 4_000, 9), LEFT, RIGHT, 1.0, 10)
+    assert (LEFT, RIGHT) not in sides(mine([*runs, *(replace(one, run_key="strong") for one in strong)]))
 
 
-def chosen(*rules: dict, limit: int = 10, **kwargs) -> list[str]:
-    table = pl.DataFrame(list(rules), schema=ASSOCIATION_RULES.schema)
-    kept = strongest(table, limit, **kwargs)
-    assert kept.schema == ASSOCIATION_RULES.schema
-    assert kept.equals(strongest(table.reverse(), limit, **kwargs))
-    return [f"{' '.join(a)} > {' '.join(c)}" for a, c in kept.select("antecedent", "consequent").iter_rows()]
+def test_constant_items_and_runs_of_one_window_do_no_harm():
+    runs = independent(8, 100, 11)
+    always = [replace(one, holds=one.holds | np.array([name == "Net_rx_MED" for name in ITEMS.names])) for one in runs]
+    assert not [rule for rule in sides(mine(always)) if rule[-1] == "Net_rx_MED"]
+    short = [replace(one, holds=one.holds[:1], start=one.start[:1]) for one in runs]
+    assert mine(short).is_empty()
+    empty = [replace(one, holds=np.zeros_like(one.holds)) for one in runs]
+    assert mine(empty).is_empty()
+    twice = together(runs[:4], LEFT, RIGHT, 0.9, 12)
+    assert mine([*twice, *(replace(one, run_key=one.run_key + "b") for one in twice)]).height
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [{"q_value": 0.05}, {"lift": 1.0}, {"consequent": ["B_LOW", "C_LOW"]}, {"cross_subsystem": False}],
-)
-def test_uninformative_rules_are_left_out(fault):
-    assert chosen(rule("A_LOW", "B_LOW", **fault)) == []
-    assert chosen(rule("A_LOW", "B_LOW")) == ["A_LOW > B_LOW"]
+def test_the_number_that_is_tested_is_told_beforehand():
+    runs = together(independent(8, 100, 13), LEFT, RIGHT, 0.6, 14)
+    tally = Tally(ITEMS, 2)
+    for one in runs:
+        tally.add(run_overlaps(one.holds, ITEMS, 2))
+    holds = np.concatenate([one.holds for one in runs])
+    tested = to_be_tested(holds.T.astype(float) @ holds, len(holds), ITEMS, MiningSettings())
+    rules = association_rules(tally, runs, "gpu", MiningSettings(exchanges=99), SUBSYSTEMS)
+    assert rules["tested"].unique().to_list() == [tested]
+    assert tested == 15 * 12 + len(pairs_of(ITEMS)) * 9  # all items are common, and pairs of them
 
 
-def test_rules_within_a_subsystem_on_request():
-    assert chosen(rule("A_LOW", "B_LOW", cross_subsystem=False), cross_subsystem=False) == ["A_LOW > B_LOW"]
+def test_the_order_of_runs_does_not_matter():
+    runs = together(independent(8, 100, 15), LEFT, RIGHT, 0.7, 16)
+    first, second = mine(runs), mine(runs[::-1])
+    assert sides(first) == sides(second)
+    assert first["p_value"].to_list() == pytest.approx(second["p_value"].to_list())
 
 
-def test_an_antecedent_is_redundant_if_a_part_of_it_predicts_as_much():
-    assert chosen(
-        rule("A_LOW C_LOW", "B_LOW", confidence=0.8, leverage=0.2), rule("A_LOW", "B_LOW", confidence=0.8)
-    ) == ["A_LOW > B_LOW"]
-    assert chosen(
-        rule("A_LOW C_LOW", "B_LOW", confidence=0.9, leverage=0.2), rule("A_LOW", "B_LOW", confidence=0.8)
-    ) == ["A_LOW C_LOW > B_LOW"]
+def rule(antecedent: list[str], consequent: str, z: float, **changed: object) -> dict[str, object]:
+    usual = {"scope": "gpu", "confidence": 0.9, "expected": 0.5, "cross_subsystem": True, "timing": "own"}
+    return {**usual, "antecedent": antecedent, "consequent": [consequent], "z": z, **changed}
 
 
-def test_leverage_ranks_and_a_pair_of_groups_is_shown_once():
-    assert chosen(
-        rule("A_LOW", "B_LOW", leverage=0.10),
-        rule("B_LOW", "A_LOW", leverage=0.10, confidence=0.9),
-        rule("A_HIGH", "B_HIGH", leverage=0.09),
-        rule("C_LOW", "D_LOW", leverage=0.20),
-        rule("A_LOW", "D_LOW", leverage=0.01, lift=50.0),
-    ) == ["C_LOW > D_LOW", "B_LOW > A_LOW", "A_LOW > D_LOW"]
+def chosen(*rules: dict[str, object], limit: int = 5, timing: list[str] | None = None) -> list[tuple[str, ...]]:
+    frame = pl.DataFrame(
+        [{**dict.fromkeys(ASSOCIATION_RULES.schema), **r} for r in rules], schema=ASSOCIATION_RULES.schema
+    )
+    return [(*a, *c) for a, c in worth_reading(frame, limit, timing).select("antecedent", "consequent").iter_rows()]
 
 
-def test_the_limit_holds_in_each_scope():
-    rules = [rule("A_LOW", c, scope=s) for s in ("cpu", "gpu") for c in ("B_LOW", "C_LOW", "D_LOW")]
-    assert chosen(*rules, limit=2) == ["A_LOW > B_LOW", "A_LOW > C_LOW"] * 2
+def test_few_rules_are_shown_and_each_says_something_else():
+    one = rule(["A_HIGH"], "B_LOW", 5.0)
+    assert chosen(one, rule(["B_LOW"], "A_HIGH", 4.0)) == [("A_HIGH", "B_LOW")]  # its mirror image
+    assert chosen(one, rule(["A_LOW"], "B_HIGH", 6.0)) == [("A_LOW", "B_HIGH")]
+    assert chosen(rule(["A_HIGH", "C_LOW"], "D_LOW", 9.0), one)[0] == ("A_HIGH", "B_LOW")  # the simple one first
+    assert chosen(one, rule(["C_HIGH"], "D_MED", 9.0), rule(["C_MED"], "D_LOW", 9.0)) == [("A_HIGH", "B_LOW")]
+    assert chosen(one, rule(["C_HIGH"], "D_LOW", 9.0, cross_subsystem=False)) == [("A_HIGH", "B_LOW")]
+    same = [rule([f"{name}_HIGH"], "B_LOW", 5.0) for name in "ACDE"]
+    assert len(chosen(*same)) == 2
+    assert len(chosen(*(rule([f"{name}_HIGH"], f"{name}X_LOW", 5.0) for name in "ACDE"), limit=3)) == 3
+    assert chosen(one, rule(["C_HIGH"], "D_LOW", 9.0, timing="course"), timing=["own"]) == [("A_HIGH", "B_LOW")]
+    assert chosen(rule(["A_HIGH"], "B_LOW", 5.0, confidence=0.6), rule(["C_HIGH"], "D_LOW", 4.0))[0] == (
+        "C_HIGH",
+        "D_LOW",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 import pytest
@@ -116,11 +116,11 @@ def test_the_summary_of_a_small_fleet(handmade):
 def test_the_summary_shows_the_strongest_rules_of_whole_platforms_only(handmade):
     rule = {
         "antecedent": ["GPU_util_HIGH"], "consequent": ["CPU_busy_HIGH"], "support": 0.3, "confidence": 0.9,
-        "lift": 2.0, "leverage": 0.1, "conviction": 5.0, "runs": 3, "p_value": 0.0, "q_value": 0.0,
-        "cross_subsystem": True,
+        "expected": 0.5, "z": 5.0, "agreeing_runs": 3, "informative_runs": 3, "timing": "own",
+        "cross_subsystem": True, "example_run": "r1", "example_ts": datetime(2026, 11, 1, 2, 14, 5),
     }  # fmt: skip
-    other = rule | {"consequent": ["Mem_util_HIGH"], "leverage": 0.2}
-    within = rule | {"consequent": ["GPU_power_HIGH"], "leverage": 0.3, "cross_subsystem": False}
+    other = rule | {"consequent": ["Mem_util_HIGH"], "z": 6.0}
+    within = rule | {"consequent": ["GPU_power_HIGH"], "z": 7.0, "cross_subsystem": False}
     rules = [
         {"scope": "gpu"} | rule,
         {"scope": "gpu"} | other,
@@ -133,14 +133,18 @@ def test_the_summary_shows_the_strongest_rules_of_whole_platforms_only(handmade)
         ("gpu", ["Mem_util_HIGH"]),
         ("gpu", ["CPU_busy_HIGH"]),
     ]
-    assert summarize(handmade.folder, rules=1).rules["leverage"].to_list() == [0.2]
+    assert summary.rules["sentence"][0] == (
+        "While GPU utilization is high, memory in use is high: 90% of such windows, 50% would be expected in the same "
+        "runs; 3 of 3 runs. For example r1 at 02:14:05."
+    )
+    assert summarize(handmade.folder, rules=1).rules["z"].to_list() == [6.0]
 
 
 def test_the_summary_of_an_empty_folder(handmade):
     summary = summarize(handmade.folder)
     assert summary.accepted == 0
-    frames = ("runs", "rejected", "rejections", "metrics", "degenerate", "rules")
-    assert [getattr(summary, name).height for name in frames] == [0] * 6
+    frames = ("runs", "rejected", "rejections", "metrics", "degenerate", "mined", "rules")
+    assert [getattr(summary, name).height for name in frames] == [0] * 7
     assert summary.episodes.height == 0
 
 

@@ -215,14 +215,25 @@ def test_quantiles_interpolate_as_pandas_does(fit):
     ("values", "degenerate"),
     [
         ([5.0] * 300, True),
-        ([0.0] * 298 + [1.0, 2.0], True),  # MED and HIGH hold a 300th each
-        ([0.0] * 98 + [1.0, 2.0], False),  # a hundredth each is enough
-        ([0.0] * 297 + [1.0] * 3, False),
+        ([0.0] * 98 + [1.0, 2.0], True),  # MED and HIGH hold a hundredth each
+        ([0.0] * 90 + [1.0] * 5 + [2.0] * 5, False),  # a twentieth each is enough
+        ([0.0] * 96 + [1.0] * 4, True),
         ([1.0, 2.0], False),
     ],
 )
-def test_levels_are_uninformative_where_fewer_than_two_hold_a_hundredth(fit, values, degenerate):
+def test_levels_are_uninformative_where_fewer_than_two_hold_a_twentieth(fit, values, degenerate):
     assert fit({"r": values})["degenerate"].to_list() == [degenerate]
+
+
+@pytest.mark.parametrize(
+    ("varying", "still", "degenerate"),
+    [(3, 4, False), (2, 4, True), (2, 0, False), (0, 4, True)],
+)
+def test_two_levels_must_meet_in_three_runs_where_there_are_three(fit, varying, still, degenerate):
+    """Levels that tell one run from another, and nothing within any, tie nothing to anything."""
+    runs = {f"varying{i}": [0.0, 5.0] * 20 for i in range(varying)}
+    runs |= {f"still{i}": [5.0 * (i % 2)] * 40 for i in range(still)}
+    assert fit(runs)["degenerate"].to_list() == [degenerate]
 
 
 def test_missing_and_infinite_values_are_left_out(fit):

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrascope_core.recipes import MetricGroup, Recipe
-from infrascope_core.symbols.settings import WindowSettings
 from infrascope_core.symbols.tables import CURATED_METRICS, GROUP_WINDOWS
 from infrascope_core.symbols.windows import group_windows
 
@@ -61,7 +60,7 @@ def curated(metrics: dict[str, list[float | None]], group: str = "median_median"
 
 
 def windows(frame: pl.DataFrame, samples: int = 2, of: Recipe | None = None) -> pl.DataFrame:
-    return group_windows(frame, of or recipe(), WindowSettings(samples=samples))
+    return group_windows(frame, of or recipe(), samples)
 
 
 def test_the_table_of_a_tiny_run():
@@ -158,7 +157,7 @@ def test_a_column_of_two_groups_counts_in_both():
 def test_files_and_frames_give_the_same(tmp_path):
     frame = curated({"a": [1, 3, None, 7], "b": [10, 20, 30, None]})
     frame.write_parquet(tmp_path / "run.parquet")
-    assert group_windows([tmp_path / "run.parquet"], recipe(), WindowSettings(samples=2)).equals(windows(frame))
+    assert group_windows([tmp_path / "run.parquet"], recipe(), 2).equals(windows(frame))
 
 
 def test_the_order_of_rows_does_not_matter():

@@ -1,0 +1,167 @@
+"""Co-occurrence of items in time: by how much two overlap within runs, and how often chance alone does as much.
+
+What belongs here: the test, on arrays. Windows of a run are no sample: what is HIGH now is HIGH a window later, and two
+items that each hold for minutes overlap for minutes by chance. So one of them is shifted against the other, in a
+circle, within each run (circular permutation, as in shiftR): that keeps how long and how often each of them holds, and
+breaks nothing but their alignment. Runs are independent, and their overlaps are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy import fft, signal
+from scipy.stats import norm
+
+from infrascope_core.numeric import Array, Ints, Mask
+
+_LEAST_P = 1e-12
+"""Probabilities below it are not told apart: the last digits of a convolution."""
+_ROUNDING = 1e-9
+"""Variances below it, in windows squared, are rounding: at least one side does not vary."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """Overlaps of antecedents with consequents, of a run or summed over runs; each array is antecedents x consequents.
+
+    Attributes
+    ----------
+    both, present : ndarray
+        Windows that hold both, and runs that have any.
+    expected : ndarray
+        What they are on average over all circular shifts.
+    variance : ndarray
+        Their variance over those.
+    informative, agreeing : ndarray
+        Runs in which both sides vary, and those of them with more overlap than expected.
+    top_excess, top_variance : ndarray
+        Overlap beyond the expected of the run that has most of it, and its variance.
+    """
+
+    both: Array
+    present: Array
+    expected: Array
+    variance: Array
+    informative: Array
+    agreeing: Array
+    top_excess: Array
+    top_variance: Array
+
+    @classmethod
+    def of_run(cls, left: Mask, right: Mask) -> Overlap:
+        """The overlaps within one run.
+
+        Parameters
+        ----------
+        left : ndarray of bool, windows x antecedents
+            In the order of time.
+        right : ndarray of bool, windows x consequents
+            The same windows.
+
+        Notes
+        -----
+        By Parseval's theorem, the overlaps over all T shifts have the variance sum_{f != 0} |A_f|^2 |C_f|^2 / T^2, with
+        A and C the discrete Fourier transforms of the sides.
+        """
+        windows = len(left)
+        a, c = left.astype(np.float64), right.astype(np.float64)
+        both = a.T @ c
+        expected = np.outer(a.sum(axis=0), c.sum(axis=0)) / max(windows, 1)
+        power_a, power_c = _power(a), _power(c)
+        # all frequencies but 0 and the highest of an even number stand for two
+        times = np.where(2 * np.arange(1, len(power_a) + 1) == windows, 1.0, 2.0)
+        variance = (times[:, None] * power_a).T @ power_c / max(windows, 1) ** 2
+        informative = variance > _ROUNDING
+        variance = np.where(informative, variance, 0.0)
+        excess = np.where(informative, both - expected, 0.0)
+        known, more, present = (np.asarray(mask, dtype=np.float64) for mask in (informative, excess > 0, both > 0))
+        return cls(both, present, expected, variance, known, more, excess, variance)
+
+    @classmethod
+    def nothing(cls, antecedents: int, consequents: int) -> Overlap:
+        """The sum over no runs."""
+        return cls(*(np.zeros((antecedents, consequents)) for _ in fields(cls)))
+
+    def add(self, run: Overlap, at: Ints | slice = slice(None)) -> None:
+        """Add a run's overlaps, in place; `at` are the antecedents that it has."""
+        stronger = run.top_excess > self.top_excess[at]
+        for name in ("top_excess", "top_variance"):
+            kept = getattr(self, name)
+            kept[at] = np.where(stronger, getattr(run, name), kept[at])
+        for name in ("both", "present", "expected", "variance", "informative", "agreeing"):
+            getattr(self, name)[at] += getattr(run, name)
+
+    @property
+    def z(self) -> Array:
+        """Overlap beyond the expected in standard deviations over shifts; 0 where no run is informative."""
+        return _standardised(self._excess, self.variance)
+
+    @property
+    def z_without_strongest(self) -> Array:
+        """The same without the run that has most of it."""
+        return _standardised(self._excess - self.top_excess, self.variance - self.top_variance)
+
+    @property
+    def _excess(self) -> Array:
+        """Runs in which a side does not vary have none: both is what is expected."""
+        return self.both - self.expected
+
+
+def _power(x: Array) -> Array:
+    """Squared amplitudes of columns, frequencies x columns, without frequency 0."""
+    power: Array = np.abs(fft.rfft(x, axis=0)[1:]) ** 2
+    return power
+
+
+def _standardised(excess: Array, variance: Array) -> Array:
+    known = variance > _ROUNDING
+    return np.divide(excess, np.sqrt(np.where(known, variance, 1.0)), out=np.zeros_like(excess), where=known)
+
+
+def by_shift(left: Mask, right: Mask) -> list[Array]:
+    """How overlaps are distributed over all circular shifts of a run.
+
+    Parameters
+    ----------
+    left, right : ndarray of bool, windows x pairs
+        Antecedent and consequent of each pair, in the order of time.
+
+    Returns
+    -------
+    list of ndarray
+        For each pair, the share of the shifts with 0, 1, 2 ... windows that hold both.
+    """
+    spectrum = np.conj(fft.rfft(left.astype(np.float64), axis=0)) * fft.rfft(right.astype(np.float64), axis=0)
+    overlaps = np.rint(fft.irfft(spectrum, n=len(left), axis=0)).astype(np.int64)
+    return [np.bincount(column) / len(left) for column in overlaps.T]
+
+
+def chance_of_as_much(observed: int, runs: Sequence[Array]) -> float:
+    """Probability that the overlaps of several runs, each shifted by itself, sum up to at least what was observed.
+
+    Parameters
+    ----------
+    observed : int
+        Windows that hold both, over all runs.
+    runs : sequence of ndarray
+        Results of `by_shift` of one pair, one a run.
+
+    Notes
+    -----
+    Exact, but for the rounding of convolutions, and never 0: shifting by nothing is one of the shifts. A sample of
+    shifts (Monte Carlo) would have an error, a seed, and no probability below one in their number.
+    """
+    parts = list(runs) or [np.ones(1)]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        parts = [signal.convolve(a, b) for a, b in pairs] + parts[len(parts) // 2 * 2 :]
+    return float(np.clip(parts[0][observed:].sum(), _LEAST_P, 1.0))
+
+
+def normal_chance(z: Array) -> Array:
+    """Probability of at least so many standard deviations, as many runs have it."""
+    chance: Array = np.clip(norm.sf(z), _LEAST_P, 1.0)
+    return chance

@@ -1,0 +1,42 @@
+"""Patterns in words: what an operator would repeat to a colleague.
+
+What belongs here: sentences from rows of tables and the words of the recipe's groups; codes are never
+shown without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from infrascope_core.patterns.held import group_of
+from infrascope_core.recipes import MetricGroup, Recipe
+
+_LEVELS = {"LOW": "low", "MED": "medium", "HIGH": "high"}
+
+
+def rule_sentence(rule: Mapping[str, Any], recipe: Recipe) -> str:
+    """A rule in a sentence.
+
+    Parameters
+    ----------
+    rule : mapping
+        A row of `association_rules`.
+    recipe : Recipe
+        Its groups' words; a group that the recipe lacks is named as it is.
+    """
+    groups = recipe.by_name
+    left = " and ".join(_holds(item, groups) for item in rule["antecedent"])
+    (right,) = rule["consequent"]
+    often = f"{rule['confidence']:.0%} of such windows, {rule['expected']:.0%} would be expected in the same runs"
+    runs = f"{rule['agreeing_runs']} of {rule['informative_runs']} runs"
+    example = f"{rule['example_run']} at {rule['example_ts']:%H:%M:%S}"
+    return f"While {left}, {_holds(right, groups)}: {often}; {runs}. For example {example}."
+
+
+def _holds(item: str, groups: Mapping[str, MetricGroup]) -> str:
+    """An item as a clause: `page faults are high`."""
+    name, level = group_of(item), item.rpartition("_")[2]
+    group = groups.get(name)
+    words, verb = (group.words or name, "are" if group.plural else "is") if group else (name, "is")
+    return f"{words} {verb} {_LEVELS.get(level, level)}"

@@ -1,0 +1,64 @@
+"""Rules at times of a run's own, and those that are the course of the job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+
+from tests.core.patterns.generated import GROUPS, independent, levels, mine, run, together
+
+LEFT, RIGHT = "CPU_busy_HIGH", "Disk_write_LOW"
+
+
+def scheduled(runs: int, workload: str = "W", seed: int = 0) -> list:
+    """Runs of one program: two groups that know nothing of each other follow the same schedule in each."""
+    rng = np.random.default_rng(seed)
+    plan = levels(120, rng, 10)
+    made = []
+    for number in range(runs):
+        free = [levels(120, rng) for _ in GROUPS]
+        busy, disk = (np.where(rng.random(120) < 0.7, plan, level) for level in free[:2])
+        made.append(run(number, [busy, 2 - disk, *free[2:]], workload))
+    return made
+
+
+def timing(runs: list) -> dict[tuple[str, ...], str]:
+    rules = mine(runs)
+    return {(*a, *c): t for a, c, t in rules.select("antecedent", "consequent", "timing").iter_rows()}
+
+
+def test_what_happens_at_other_times_in_each_run_is_its_own():
+    assert timing(together(independent(8, 120, 0), LEFT, RIGHT, 0.8, 1))[LEFT, RIGHT] == "own"
+
+
+def test_a_schedule_is_the_course_of_the_job():
+    labels = timing(scheduled(8))
+    assert labels[LEFT, RIGHT] == "course"
+    assert "own" not in labels.values()
+
+
+def test_without_a_second_run_of_a_workload_nothing_is_known():
+    runs = [replace(one, workload=f"W{i}") for i, one in enumerate(scheduled(6))]
+    assert set(timing(runs).values()) == {"unknown"}
+
+
+def test_hosts_of_one_job_are_not_exchanged():
+    """They share times of their own, which are no schedule."""
+    runs = together(independent(8, 120, 2), LEFT, RIGHT, 0.8, 3)
+    copies = [
+        replace(one, host="h2", run_key=one.run_key + "_2", start=[at + timedelta(seconds=1) for at in one.start])
+        for one in runs
+    ]
+    assert timing([*runs, *copies])[LEFT, RIGHT] == "own"
+
+
+def test_few_runs_leave_it_undecided():
+    """Two runs can be exchanged in two ways."""
+    runs = together(independent(2, 400, 4), LEFT, RIGHT, 0.8, 5)
+    more = [
+        replace(one, workload=f"other{i}")
+        for i, one in enumerate(together(independent(3, 400, 6), LEFT, RIGHT, 0.8, 7))
+    ]
+    assert timing([*runs, *more])[LEFT, RIGHT] == "undecided"
