@@ -62,7 +62,7 @@ def show(summary: Summary) -> None:
     if summary.degenerate.height:
         console.print(
             frame_table(
-                "Metric groups with a single level (not mined)",
+                "Metric groups that vary too little within runs (not mined)",
                 summary.degenerate,
                 platform="platform",
                 metric_group="group",

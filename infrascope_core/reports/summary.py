@@ -57,7 +57,7 @@ class Summary:
     metrics : pl.DataFrame
         platform, use (watched or left out), metrics, why: what the detectors make of the metrics in the catalogue.
     degenerate : pl.DataFrame
-        platform, metric_group: groups with a single level, which are not mined.
+        platform, metric_group: groups whose levels carry no information, which are not mined.
     mined : pl.DataFrame
         Rows of `mined_scopes` of whole platforms.
     rules : pl.DataFrame

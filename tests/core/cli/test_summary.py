@@ -43,7 +43,7 @@ def test_findings_come_directly_after_the_runs(filled, capsys):
         "Most abnormal episodes",
         "Rejected files, by reason",
         "Metrics: 1 of 1 are watched by the detectors",
-        "Metric groups with a single level",
+        "Metric groups that vary too little within runs",
         "What goes together",
         "Warehouse: ",
     ]
