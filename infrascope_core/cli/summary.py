@@ -98,9 +98,17 @@ def _show_rules(console: Console, summary: Summary) -> None:
             told = summary.rules.filter(scope=scope, timing=timing)["sentence"].to_list()
             if told:
                 console.print(f"  {title}:")
-            for sentence in told:
-                console.print(Padding(Text(f"- {printable(sentence)}"), (0, 0, 0, 4)))
+            _show_sentences(console, told)
+        follow = [sentence for own, sentence in summary.sequences if own == scope]
+        if follow:
+            console.print("  one after the other:")
+            _show_sentences(console, follow)
     console.print()
+
+
+def _show_sentences(console: Console, sentences: list[str]) -> None:
+    for sentence in sentences:
+        console.print(Padding(Text(f"- {printable(sentence)}"), (0, 0, 0, 4)))
 
 
 def _show_episodes(console: Console, episodes: pl.DataFrame, judged: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -68,6 +69,13 @@ class Held:
     workload: str
     holds: Mask
     start: Sequence[datetime]
+
+    @cached_property
+    def window_s(self) -> float | None:
+        """Seconds from one window to the next, the median; None where there are not two."""
+        if len(self.start) < 2:
+            return None
+        return float(np.median(np.diff(np.array(self.start, dtype="datetime64[us]")).astype(np.float64))) / 1e6
 
 
 def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:

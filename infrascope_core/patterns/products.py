@@ -1,8 +1,9 @@
-"""What is mined over all runs: aliases of groups, frequent itemsets and association rules of every scope."""
+"""What is mined over all runs: aliases of groups, and frequent itemsets, rules and orders in time of every scope."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -13,8 +14,15 @@ from infrascope_core.patterns.held import Held, Items, held
 from infrascope_core.patterns.itemsets import frequent_itemsets
 from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
 from infrascope_core.patterns.scopes import scopes
+from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
-from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS, GROUP_ALIASES, MINED_SCOPES
+from infrascope_core.patterns.tables import (
+    ASSOCIATION_RULES,
+    FREQUENT_ITEMSETS,
+    GROUP_ALIASES,
+    MINED_SCOPES,
+    SEQUENTIAL_PATTERNS,
+)
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.folder import DataFolder
@@ -47,16 +55,32 @@ def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> p
 
 
 def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    runs, mining = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), folder.settings.mining
-    found, done = [ASSOCIATION_RULES.empty()], 0
-    for platform, groups, items in _platforms(folder, runs):
-        of_platform = runs.filter(platform=platform)
-        for scope, tally, own in _tallies(folder, of_platform, groups, items):
-            if tally.windows >= mining.min_baskets:
-                found.append(association_rules(tally, own, scope, mining, recipe_of(folder).subsystem_of))
-        done += of_platform.height
-        tick(done, runs.height)
-    return pl.concat(found).sort("scope", maintain_order=True)
+    mining, subsystem_of = folder.settings.mining, recipe_of(folder).subsystem_of
+    found = [
+        association_rules(tally, own, scope, mining, subsystem_of)
+        for scope, tally, own in _scopes(
+            folder,
+            tick,
+            lambda items: Tally(items, mining.max_antecedent),
+            lambda run, items: run_overlaps(run.holds, items, mining.max_antecedent),
+        )
+        if tally.windows >= mining.min_baskets
+    ]
+    return pl.concat([ASSOCIATION_RULES.empty(), *found]).sort("scope", maintain_order=True)
+
+
+def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    mining = folder.settings.mining
+    found = [
+        sequential_patterns(tally, own, scope, mining)
+        for scope, tally, own in _scopes(
+            folder,
+            tick,
+            lambda items: OrderTally(items, mining.longest_lag_s),
+            lambda run, items: order_of_run(run, items, mining.longest_lag_s),
+        )
+    ]
+    return pl.concat([SEQUENTIAL_PATTERNS.empty(), *found]).sort("scope", maintain_order=True)
 
 
 def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
@@ -105,24 +129,36 @@ def _baskets(folder: DataFolder, key: str, groups: list[str]) -> pl.DataFrame:
     return folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(groups))
 
 
-def _tallies(
-    folder: DataFolder, runs: pl.DataFrame, groups: list[str], items: Items
-) -> Iterator[tuple[str, Tally, list[Held]]]:
-    """Each scope of a platform with what its runs add up to; no run is looked at twice, and few tallies are kept."""
-    deepest = folder.settings.mining.max_antecedent
-    open_scopes: list[tuple[str, Tally, list[Held]]] = []
-    for key, *path in runs.select("run_key", *WORKLOAD_KEY).iter_rows():
-        of_run = ["/".join(path[: depth + 1]) for depth in range(len(path))]
-        while open_scopes and open_scopes[-1][0] not in of_run:
+class _Adds(Protocol):
+    """What runs of a scope add up to."""
+
+    def add(self, run: Any) -> None: ...
+
+
+_Sum = TypeVar("_Sum", bound=_Adds)
+
+
+def _scopes(
+    folder: DataFolder, tick: Tick, empty: Callable[[Items], _Sum], of_run: Callable[[Held, Items], object]
+) -> Iterator[tuple[str, _Sum, list[Held]]]:
+    """Each scope with what its runs add up to, and the runs: none is looked at twice, and few sums are kept at once."""
+    runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
+    for platform, groups, items in _platforms(folder, runs):
+        open_scopes: list[tuple[str, _Sum, list[Held]]] = []
+        for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
+            scopes_of_run = ["/".join(path[: depth + 1]) for depth in range(len(path))]
+            while open_scopes and open_scopes[-1][0] not in scopes_of_run:
+                yield open_scopes.pop()
+            open_scopes += [(scope, empty(items), []) for scope in scopes_of_run[len(open_scopes) :]]
+            for one in _held(folder, key, groups, items, scopes_of_run[-1]):
+                part = of_run(one, items)
+                for _, total, own in open_scopes:
+                    total.add(part)
+                    own.append(one)
+            done += 1
+            tick(done, runs.height)
+        while open_scopes:
             yield open_scopes.pop()
-        open_scopes += [(scope, Tally(items, deepest), []) for scope in of_run[len(open_scopes) :]]
-        for one in _held(folder, key, groups, items, of_run[-1]):
-            overlaps = run_overlaps(one.holds, items, deepest)
-            for _, tally, own in open_scopes:
-                tally.add(overlaps)
-                own.append(one)
-    while open_scopes:
-        yield open_scopes.pop()
 
 
 def _mined_groups(folder: DataFolder, platform: str) -> list[str]:
@@ -173,6 +209,16 @@ PRODUCTS = (
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, ASSOCIATION_RULES),
         settings=("mining",),
         libraries=("numpy",),
+        decisions=(31,),
+    ),
+    Product(
+        _STAGE,
+        (SEQUENTIAL_PATTERNS,),
+        Scope.MINED,
+        _sequential_patterns,
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
+        settings=("mining",),
+        libraries=("numpy", "scipy"),
         decisions=(31,),
     ),
 )

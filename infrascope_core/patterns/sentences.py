@@ -34,6 +34,24 @@ def rule_sentence(rule: Mapping[str, Any], recipe: Recipe) -> str:
     return f"While {left}, {_holds(right, groups)}: {often}; {runs}. For example {example}."
 
 
+def sequence_sentence(row: Mapping[str, Any], recipe: Recipe) -> str:
+    """An order in time in a sentence; `row` is one of `sequential_patterns`."""
+    groups = recipe.by_name
+    first, then = (_begins(row[side], groups) for side in ("first", "then"))
+    often = f"{row['times']} of {row['of']} times, {row['expected']:.0f} expected"
+    runs = f"{row['agreeing_runs']} of {row['informative_runs']} runs"
+    return f"{first[0].upper()}{first[1:]}, then {then} {row['lag_s']:g} s later: {often}; {runs}."
+
+
+def _begins(item: str, groups: Mapping[str, MetricGroup]) -> str:
+    """The onset of an item as a clause: `page faults rise`."""
+    name, level = group_of(item), item.rpartition("_")[2]
+    group = groups.get(name)
+    words, plural = (group.words or name, group.plural) if group else (name, False)
+    verb = {"HIGH": "rise", "LOW": "fall"}[level]
+    return f"{words} {verb if plural else verb + 's'}"
+
+
 def _holds(item: str, groups: Mapping[str, MetricGroup]) -> str:
     """An item as a clause: `page faults are high`."""
     name, level = group_of(item), item.rpartition("_")[2]

@@ -21,6 +21,10 @@ class MiningSettings(Section):
     has."""
     min_runs: int = Field(3, ge=1)
     """Fewest runs (run and host) of a rule in which both of its sides vary."""
+    longest_lag_s: int = Field(5, ge=1)
+    """Longest time between two onsets in which one is said to follow the other, seconds."""
+    min_joint_onsets: int = Field(10, ge=1)
+    """Least number of times that one must follow the other."""
     exchanges: int = Field(9_999, ge=99)
     """How often right sides are exchanged between runs of a workload, to tell a rule from the course of the job."""
     random_state: int = 0

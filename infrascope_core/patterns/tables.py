@@ -85,3 +85,24 @@ MINED_SCOPES = Table(
         Column("why", TEXT, "why there are none; none where there are"),
     ),
 )
+SEQUENTIAL_PATTERNS = Table(
+    "sequential_patterns",
+    "What rises or falls some seconds after something else does, more often than chance would have it.",
+    ("scope", "first", "then"),
+    (
+        SCOPE,
+        Column("first", TEXT, "item that begins: HIGH is a rise, LOW a fall", of=("baskets.item",)),
+        Column("then", TEXT, "item of another group that begins later", of=("baskets.item",)),
+        Column("lag_s", REAL, "how much later, seconds", of=("baskets.start_ts",)),
+        Column("times", INT, "how often it does", of=("baskets.item",)),
+        Column("of", INT, "how often the first begins", of=("baskets.item",)),
+        Column("expected", REAL, "times on average, if one of both is shifted in time within each run"),
+        Column("mirrored", INT, "times that the other begins first, by as much"),
+        Column("informative_runs", INT, "runs and hosts in which both begin", of=("baskets.run_key",)),
+        Column("agreeing_runs", INT, "those in which it follows more often than expected", of=("baskets.run_key",)),
+        Column("z", REAL, "times beyond the expected, in standard deviations over circular shifts"),
+        Column("p_value", REAL, "share of the ways to shift each run that give as many, times the number of lags"),
+        Column("q_value", REAL, "Benjamini-Hochberg over all pairs of the scope"),
+        Column("tested", INT, "pairs that were tested in the scope"),
+    ),
+)

@@ -15,8 +15,9 @@ import polars as pl
 
 from infrascope_core.anomalies.run_features import window_stride
 from infrascope_core.patterns.rules import worth_reading
-from infrascope_core.patterns.sentences import rule_sentence
-from infrascope_core.patterns.tables import ASSOCIATION_RULES, MINED_SCOPES
+from infrascope_core.patterns.sentences import rule_sentence, sequence_sentence
+from infrascope_core.patterns.sequences import told_sequences
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, MINED_SCOPES, SEQUENTIAL_PATTERNS
 from infrascope_core.patterns.timing import COURSE, OWN
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
@@ -63,6 +64,8 @@ class Summary:
     rules : pl.DataFrame
         Rules of whole platforms that are worth reading: rows of `association_rules`, and `sentence`; those at times of
         a run's own, then those in the course of the job.
+    sequences : list of (scope, sentence)
+        What follows what, on whole platforms.
     episodes : pl.DataFrame
         The most abnormal episodes, with `fault`: the labels that overlap them, if any.
     warehouse : Path
@@ -80,6 +83,7 @@ class Summary:
     degenerate: pl.DataFrame
     mined: pl.DataFrame
     rules: pl.DataFrame
+    sequences: Sequence[tuple[str, str]]
     episodes: pl.DataFrame
     warehouse: Path
 
@@ -122,6 +126,7 @@ def summarize(folder: DataFolder, rules: int = 5, episodes: int = 8) -> Summary:
         degenerate=thresholds.filter("degenerate").select("platform", "metric_group"),
         mined=lake.read(MINED_SCOPES).filter(~pl.col("scope").str.contains("/")),
         rules=told_rules(folder, rules),
+        sequences=told_orders(folder),
         episodes=worst_episodes(folder, runs["run_key"].to_list(), episodes),
         warehouse=folder.warehouse,
     )
@@ -134,6 +139,17 @@ def told_rules(folder: DataFolder, most: int) -> pl.DataFrame:
     chosen = pl.concat([worth_reading(wide, most, [timing]) for timing in (OWN, COURSE)])
     sentences = [rule_sentence(row, recipe) for row in chosen.iter_rows(named=True)]
     return chosen.with_columns(sentence=pl.Series(sentences, dtype=pl.String))
+
+
+def told_orders(folder: DataFolder, most: int = 3) -> list[tuple[str, str]]:
+    """The orders in time of whole platforms that are worth reading: scope and sentence."""
+    found, recipe = folder.lake.read(SEQUENTIAL_PATTERNS), recipe_of(folder)
+    wide = found.filter(~pl.col("scope").str.contains("/"))
+    return [
+        (str(scope), sequence_sentence(row, recipe))
+        for (scope,), own in wide.group_by("scope", maintain_order=True)
+        for row in told_sequences(own, most)
+    ]
 
 
 def by_verdict(reports: pl.DataFrame) -> pl.DataFrame:

@@ -231,7 +231,9 @@ def test_a_workload_without_a_baseline_is_a_finding_until_it_was_looked_at(poole
 def test_patterns_are_stale_once_the_baskets_change(pooled):
     frame = pooled.folder.lake.read(BASKETS, "r1")
     pooled.folder.lake.write(frame, BASKETS, "r1", "made from something else")
-    assert findings(pooled) == dict.fromkeys(("frequent_itemsets", "association_rules", "mined_scopes"), CHANGED)
+    assert findings(pooled) == dict.fromkeys(
+        ("frequent_itemsets", "association_rules", "mined_scopes", "sequential_patterns"), CHANGED
+    )
 
 
 def test_what_is_studied_on_demand_is_never_missing(pooled):

@@ -177,6 +177,7 @@ def test_the_whole_graph_through_dagster(location):
         "level_offsets",
         "structural_changes",
         "group_aliases",
+        "sequential_patterns",
         "association_rules",
     }
 

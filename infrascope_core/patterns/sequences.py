@@ -1,0 +1,229 @@
+"""Order in time: what rises or falls, and what does so some seconds later.
+
+What belongs here: onsets, the test of their joint occurrence at a lag, and which orders hold up. The test is that of
+`co_occurrence`: onsets are items that hold for one window, and a lag is a shift, whose variance all shifts share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from scipy.stats import false_discovery_control
+
+from infrascope_core.numeric import Array, Ints, Mask
+from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
+from infrascope_core.patterns.held import Held, Items
+from infrascope_core.patterns.rules import SIGNIFICANT
+from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.tables import SEQUENTIAL_PATTERNS
+
+_HELD = 2
+"""Windows that a level must hold before and after an onset: a level that is left at once was none."""
+_ENDS = ("_LOW", "_HIGH")
+"""Levels whose onset has a direction: what becomes LOW falls, what becomes HIGH rises."""
+_AGREEING = 1 / 2
+"""Least share of the informative runs with more joint onsets than expected."""
+_LONGEST_WINDOW_S = 1.5
+"""In longer windows an order of seconds does not show."""
+
+
+def onsets(holds: Mask, items: Items) -> tuple[Mask, tuple[str, ...]]:
+    """Where levels begin.
+
+    Parameters
+    ----------
+    holds : ndarray of bool, windows x items
+        See `Held`.
+    items : Items
+        The columns.
+
+    Returns
+    -------
+    begins : ndarray of bool, windows x onsets
+        A level holds in this window and the next, and another of its group held in the two before.
+    names : tuple of str
+        The items, LOW and HIGH ones, of each column.
+    """
+    chosen = [i for i, name in enumerate(items.names) if name.endswith(_ENDS)]
+    group = items.group
+    begins = np.zeros((len(holds), len(chosen)), dtype=bool)
+    steady = holds.copy()  # holds here and in the window after
+    steady[:-1] &= holds[1:]
+    steady[-1:] = False
+    for column, item in enumerate(chosen):
+        others = np.flatnonzero((group == group[item]) & (np.arange(len(group)) != item))
+        before = np.asarray(steady[:, others].any(axis=1))
+        begins[_HELD:, column] = steady[_HELD:, item] & before[:-_HELD]
+    return begins, tuple(items.names[i] for i in chosen)
+
+
+@dataclass(eq=False)
+class OrderTally:
+    """Joint onsets of a scope's runs, by lag.
+
+    Attributes
+    ----------
+    items : Items
+        All items; onsets are of those that are LOW or HIGH.
+    lags : ndarray of int
+        From minus to plus the longest, seconds.
+    joint : ndarray, lags x onsets x onsets
+        Times that the second begins so many seconds after the first.
+    simultaneous : Overlap, onsets x onsets
+        At lag 0: expectation and variance are those of all lags.
+    count : ndarray, onsets
+        How often each begins.
+    """
+
+    items: Items
+    longest_lag_s: int
+    joint: Array = field(init=False)
+    simultaneous: Overlap = field(init=False)
+    count: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = sum(name.endswith(_ENDS) for name in self.items.names)
+        self.joint = np.zeros((len(self.lags), n, n))
+        self.simultaneous, self.count = Overlap.nothing(n, n), np.zeros(n)
+
+    @property
+    def lags(self) -> Ints:
+        """From minus to plus the longest, seconds."""
+        return np.arange(-self.longest_lag_s, self.longest_lag_s + 1)
+
+    def add(self, run: OrderOfRun | None) -> None:
+        """Add a run; one whose windows are too long is None."""
+        if run is None:
+            return
+        self.joint += run.joint
+        self.simultaneous.add(run.simultaneous)
+        self.count += run.count
+
+
+@dataclass(frozen=True, eq=False)
+class OrderOfRun:
+    """The same of one run."""
+
+    joint: Array
+    simultaneous: Overlap
+    count: Array
+
+
+def order_of_run(run: Held, items: Items, longest_lag_s: int) -> OrderOfRun | None:
+    """What a run adds to a tally; None where its windows are too long to show an order."""
+    window_s = run.window_s
+    if window_s is None or window_s > _LONGEST_WINDOW_S:
+        return None
+    begins, _ = onsets(run.holds, items)
+    lags = [round(lag / window_s) for lag in range(-longest_lag_s, longest_lag_s + 1)]
+    joint = np.stack([_at_lag(begins, lag) for lag in lags])
+    return OrderOfRun(joint, Overlap.of_run(begins, begins), begins.sum(axis=0).astype(np.float64))
+
+
+def _at_lag(begins: Mask, lag: int) -> Array:
+    """Times that each onset is followed by each other one after so many windows: onsets x onsets."""
+    x = begins.astype(np.float64)
+    if abs(lag) >= len(x):
+        return np.zeros((x.shape[1], x.shape[1]))
+    joint: Array = x[: len(x) - lag].T @ x[lag:] if lag >= 0 else x[-lag:].T @ x[: len(x) + lag]
+    return joint
+
+
+def sequential_patterns(tally: OrderTally, runs: Sequence[Held], scope: str, settings: MiningSettings) -> pl.DataFrame:
+    """The orders of a scope that hold up.
+
+    Parameters
+    ----------
+    tally : OrderTally
+        Of the scope's runs.
+    runs : sequence of Held
+        The same runs.
+    scope : str
+        Written into the column `scope`.
+    settings : MiningSettings
+        `min_joint_onsets`, `min_runs`.
+
+    Returns
+    -------
+    polars.DataFrame
+        Table `sequential_patterns`, the largest z first.
+
+    Notes
+    -----
+    Of a pair of onsets of different groups, the lag is taken at which most of them are joint, from minus to plus the
+    longest. An order is claimed if it is after 0 and has more of them than its mirror. The probability is that of so
+    many joint onsets if one of both is shifted in a circle in each run by itself, times the number of lags
+    (Bonferroni); Benjamini and Hochberg's correction is over all pairs.
+    """
+    names = [name for name in tally.items.names if name.endswith(_ENDS)]
+    groups = np.array([name.rpartition("_")[0] for name in names])
+    first, second = np.nonzero((groups[:, None] != groups) & (tally.count[:, None] > 0) & (tally.count > 0))
+    if not len(first):
+        return SEQUENTIAL_PATTERNS.empty()
+    at_lags, zero = tally.joint[:, first, second], tally.longest_lag_s
+    best = at_lags.argmax(axis=0)
+    joint = at_lags[best, np.arange(len(first))]
+    mirror = at_lags[2 * zero - best, np.arange(len(first))]
+    chosen = (best > zero) & (joint > mirror) & (joint >= settings.min_joint_onsets)
+    chosen &= tally.simultaneous.informative[first, second] >= settings.min_runs
+    p = np.ones(len(first))
+    agreeing, informative = np.zeros(len(first)), np.zeros(len(first))
+    for row in np.flatnonzero(chosen):
+        sides = [_sides(run, tally.items, first[row], second[row], best[row] - zero) for run in runs]
+        known = [side for side in sides if side is not None]
+        shares = [by_shift(left[:, None], right[:, None])[0] for left, right, _ in known]
+        p[row] = min(1.0, chance_of_as_much(round(joint[row]), shares) * len(tally.lags))
+        vary = [(left, right, n) for left, right, n in known if left.any() and right.any()]
+        informative[row] = len(vary)
+        agreeing[row] = sum(n > left.sum() * right.sum() / len(left) for left, right, n in vary)
+    q = false_discovery_control(p)
+    kept = np.flatnonzero(chosen & (q < SIGNIFICANT) & (agreeing >= _AGREEING * np.maximum(informative, 1)))
+    expected, variance = (
+        part[first[kept], second[kept]] for part in (tally.simultaneous.expected, tally.simultaneous.variance)
+    )
+    found = pl.DataFrame(
+        {
+            "scope": [scope] * len(kept),
+            "first": [names[i] for i in first[kept]],
+            "then": [names[i] for i in second[kept]],
+            "lag_s": (best[kept] - zero).astype(np.float64),
+            "times": joint[kept],
+            "of": tally.count[first[kept]],
+            "expected": expected,
+            "mirrored": mirror[kept],
+            "informative_runs": informative[kept],
+            "agreeing_runs": agreeing[kept],
+            "z": (joint[kept] - expected) / np.sqrt(np.maximum(variance, 1e-12)),
+            "p_value": p[kept],
+            "q_value": q[kept],
+            "tested": [len(first)] * len(kept),
+        },
+        schema_overrides={"scope": pl.String, "first": pl.String, "then": pl.String, "tested": pl.Int64},
+    ).cast(SEQUENTIAL_PATTERNS.schema)
+    return found.sort("z", "first", "then", descending=[True, False, False])
+
+
+def _sides(run: Held, items: Items, first: int, second: int, lag: int) -> tuple[Mask, Mask, int] | None:
+    """Both onsets of a run, and how often they are joint at a lag; None where the run shows no order."""
+    window_s = run.window_s
+    if window_s is None or window_s > _LONGEST_WINDOW_S:
+        return None
+    begins, _ = onsets(run.holds, items)
+    shift = round(lag / window_s)
+    left, right = begins[:, first], begins[:, second]
+    return left, right, int((left[: len(left) - shift] & right[shift:]).sum()) if shift < len(left) else 0
+
+
+def told_sequences(found: pl.DataFrame, limit: int) -> Iterator[dict[str, object]]:
+    """The few orders that a person should read first: each pair of groups once, what follows at most twice."""
+    seen: set[frozenset[str]] = set()
+    followed: dict[str, int] = {}
+    for row in found.sort("z", descending=True, maintain_order=True).iter_rows(named=True):
+        groups = [str(row[side]).rpartition("_")[0] for side in ("first", "then")]
+        if len(seen) < limit and frozenset(groups) not in seen and followed.get(groups[1], 0) < 2:
+            seen.add(frozenset(groups))
+            followed[groups[1]] = followed.get(groups[1], 0) + 1
+            yield row
