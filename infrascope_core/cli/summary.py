@@ -99,10 +99,11 @@ def _show_rules(console: Console, summary: Summary) -> None:
             if told:
                 console.print(f"  {title}:")
             _show_sentences(console, told)
-        follow = [sentence for own, sentence in summary.sequences if own == scope]
-        if follow:
-            console.print("  one after the other:")
-            _show_sentences(console, follow)
+        for title, found in (("one after the other", summary.sequences), ("what differs", summary.contrasts)):
+            told = [sentence for own, sentence in found if own == scope]
+            if told:
+                console.print(f"  {title}:")
+                _show_sentences(console, told)
     console.print()
 
 

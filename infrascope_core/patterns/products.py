@@ -1,4 +1,5 @@
-"""What is mined over all runs: aliases of groups, and frequent itemsets, rules and orders in time of every scope."""
+"""What is mined over all runs: aliases of groups, frequent itemsets, rules and orders in time of every scope, and
+contrasts between kinds of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.contract import WORKLOAD_KEY
+from infrascope_core.numeric import Mask
 from infrascope_core.patterns.aliases import group_aliases
+from infrascope_core.patterns.contrasts import Unit, contrasts
 from infrascope_core.patterns.held import Held, Items, held
 from infrascope_core.patterns.itemsets import frequent_itemsets
 from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
@@ -18,6 +21,7 @@ from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequent
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import (
     ASSOCIATION_RULES,
+    CONTRASTS,
     FREQUENT_ITEMSETS,
     GROUP_ALIASES,
     MINED_SCOPES,
@@ -25,6 +29,7 @@ from infrascope_core.patterns.tables import (
 )
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import FAULTS
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Product, Scope, Tick
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
@@ -81,6 +86,36 @@ def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) ->
         )
     ]
     return pl.concat([SEQUENTIAL_PATTERNS.empty(), *found]).sort("scope", maintain_order=True)
+
+
+def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
+    found = [CONTRASTS.empty()]
+    for platform, groups, items in _platforms(folder, runs):
+        own, units, faults = [], [], []
+        of_platform = runs.filter(platform=platform)
+        for key, phase, workload in of_platform.select("run_key", "phase", "workload").iter_rows():
+            labels = folder.lake.read(FAULTS, key)
+            for one in _held(folder, key, groups, items, ""):
+                own.append(one)
+                units.append(Unit(phase, workload, one.host))
+                faults.append(_windows_of_faults(one, labels))
+        if own and items.names:
+            found.append(contrasts(own, units, faults, items, platform))
+        done += of_platform.height
+        tick(done, runs.height)
+    return pl.concat(found)
+
+
+def _windows_of_faults(run: Held, labels: pl.DataFrame) -> dict[str, Mask]:
+    """By kind of fault, the windows that begin within one."""
+    begins = np.array(run.start, dtype="datetime64[us]")
+    found: dict[str, Mask] = {}
+    for name, start, end in labels.select("fault", "start", "end").iter_rows():
+        inside = (begins >= np.datetime64(start)) & (begins <= np.datetime64(end))
+        if inside.any():
+            found[str(name)] = found.get(str(name), np.zeros(len(begins), dtype=bool)) | inside
+    return found
 
 
 def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
@@ -218,6 +253,15 @@ PRODUCTS = (
         _sequential_patterns,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
         settings=("mining",),
+        libraries=("numpy", "scipy"),
+        decisions=(31,),
+    ),
+    Product(
+        _STAGE,
+        (CONTRASTS,),
+        Scope.MINED,
+        _contrasts,
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, FAULTS),
         libraries=("numpy", "scipy"),
         decisions=(31,),
     ),

@@ -43,6 +43,22 @@ def sequence_sentence(row: Mapping[str, Any], recipe: Recipe) -> str:
     return f"{first[0].upper()}{first[1:]}, then {then} {row['lag_s']:g} s later: {often}; {runs}."
 
 
+def contrast_sentence(row: Mapping[str, Any], recipe: Recipe) -> str:
+    """A contrast in a sentence; `row` is one of `contrasts`."""
+    holds = _holds(row["item"], recipe.by_name)
+    share, other = f"{row['share']:.0%} of the time", f"{row['other_share']:.0%}"
+    if row["kind"] == "fault":
+        return f"During {row['of']}, {holds} {share}, else {other} ({_runs(row['runs'])})."
+    where = {
+        "phase": (f"{row['of']} runs of {row['within']}", f"{row['against']} runs"),
+        "workload": (f"{row['of']} ({row['within']})", row["against"]),
+        "host": (f"{row['within']} on {row['of']}", f"on {row['against']}"),
+    }
+    own, others = where[row["kind"]]
+    before = "" if others.startswith("on ") else "in "
+    return f"In {own}, {holds} {share}, {before}{others} {other} ({row['runs']} and {_runs(row['other_runs'])})."
+
+
 def _begins(item: str, groups: Mapping[str, MetricGroup]) -> str:
     """The onset of an item as a clause: `page faults rise`."""
     name, level = group_of(item), item.rpartition("_")[2]
@@ -58,3 +74,7 @@ def _holds(item: str, groups: Mapping[str, MetricGroup]) -> str:
     group = groups.get(name)
     words, verb = (group.words or name, "are" if group.plural else "is") if group else (name, "is")
     return f"{words} {verb} {_LEVELS.get(level, level)}"
+
+
+def _runs(number: int) -> str:
+    return f"{number} run" if number == 1 else f"{number} runs"

@@ -106,3 +106,26 @@ SEQUENTIAL_PATTERNS = Table(
         Column("tested", INT, "pairs that were tested in the scope"),
     ),
 )
+CONTRASTS = Table(
+    "contrasts",
+    "What one kind of run does more of than another, and what known faults change.",
+    ("scope", "kind", "within", "of", "against", "item"),
+    (
+        SCOPE,
+        Column("kind", TEXT, "what is compared: phase, workload, host or fault"),
+        Column("within", TEXT, "what both sides have in common: a workload, a phase, or both"),
+        Column("of", TEXT, "the one side: a phase, workload or host, or a kind of fault"),
+        Column("against", TEXT, "the other side"),
+        Column("item", TEXT, "what is held", of=("baskets.item",)),
+        Column("share", REAL, "share of the windows that hold it, the mean over runs; of a fault, of all its windows"),
+        Column("other_share", REAL, "the same of the other side"),
+        Column("runs", INT, "runs and hosts", of=("baskets.run_key",)),
+        Column("other_runs", INT, "those of the other side", of=("baskets.run_key",)),
+        Column("growth_rate", REAL, "larger share / smaller share; infinite if that is 0"),
+        Column("separated", FLAG, "every run of one side is above every run of the other"),
+        Column("status", TEXT, "tested, or too_few_runs: it could not be significant"),
+        Column("needed_runs", INT, "runs that the smaller side would need; none where it has them"),
+        Column("p_value", REAL, "Mann-Whitney over runs, two-sided; of a fault, circular shifts of it"),
+        Column("q_value", REAL, "Benjamini-Hochberg over all that was tested on the platform"),
+    ),
+)

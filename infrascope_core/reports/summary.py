@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.run_features import window_stride
+from infrascope_core.patterns.contrasts import told_contrasts
 from infrascope_core.patterns.rules import worth_reading
-from infrascope_core.patterns.sentences import rule_sentence, sequence_sentence
+from infrascope_core.patterns.sentences import contrast_sentence, rule_sentence, sequence_sentence
 from infrascope_core.patterns.sequences import told_sequences
-from infrascope_core.patterns.tables import ASSOCIATION_RULES, MINED_SCOPES, SEQUENTIAL_PATTERNS
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, CONTRASTS, MINED_SCOPES, SEQUENTIAL_PATTERNS
 from infrascope_core.patterns.timing import COURSE, OWN
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
@@ -66,6 +67,8 @@ class Summary:
         a run's own, then those in the course of the job.
     sequences : list of (scope, sentence)
         What follows what, on whole platforms.
+    contrasts : list of (scope, sentence)
+        What one kind of run does more of than another.
     episodes : pl.DataFrame
         The most abnormal episodes, with `fault`: the labels that overlap them, if any.
     warehouse : Path
@@ -84,6 +87,7 @@ class Summary:
     mined: pl.DataFrame
     rules: pl.DataFrame
     sequences: Sequence[tuple[str, str]]
+    contrasts: Sequence[tuple[str, str]]
     episodes: pl.DataFrame
     warehouse: Path
 
@@ -127,6 +131,7 @@ def summarize(folder: DataFolder, rules: int = 5, episodes: int = 8) -> Summary:
         mined=lake.read(MINED_SCOPES).filter(~pl.col("scope").str.contains("/")),
         rules=told_rules(folder, rules),
         sequences=told_orders(folder),
+        contrasts=told_differences(folder),
         episodes=worst_episodes(folder, runs["run_key"].to_list(), episodes),
         warehouse=folder.warehouse,
     )
@@ -149,6 +154,16 @@ def told_orders(folder: DataFolder, most: int = 3) -> list[tuple[str, str]]:
         (str(scope), sequence_sentence(row, recipe))
         for (scope,), own in wide.group_by("scope", maintain_order=True)
         for row in told_sequences(own, most)
+    ]
+
+
+def told_differences(folder: DataFolder, most: int = 5) -> list[tuple[str, str]]:
+    """The contrasts that are worth reading: platform and sentence."""
+    found, recipe = folder.lake.read(CONTRASTS), recipe_of(folder)
+    return [
+        (str(scope), contrast_sentence(row, recipe))
+        for (scope,), own in found.group_by("scope", maintain_order=True)
+        for row in told_contrasts(own, most)
     ]
 
 
