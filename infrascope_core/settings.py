@@ -23,6 +23,9 @@ from infrascope_core.section import Section, fault_in_words
 from infrascope_core.studies.settings import AgreementSettings, LatencySettings, SimilaritySettings
 from infrascope_core.symbols.settings import WindowSettings
 
+_GONE = (("mining", "min_confidence"),)
+"""Settings that earlier versions had, as section and name: folders that these filled still hold them."""
+
 
 class Settings(Section):
     """All settings of a pipeline run."""
@@ -47,8 +50,15 @@ class Settings(Section):
     latency: LatencySettings = LatencySettings()
 
 
-def load_settings(path: str | Path | None) -> Settings:
+def load_settings(path: str | Path | None, stored: bool = False) -> Settings:
     """Settings from a YAML file that names only what differs from the defaults; None gives the defaults.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        The file.
+    stored : bool
+        The file was written by this or an earlier version, not by a person: settings that are gone are ignored.
 
     Raises
     ------
@@ -59,6 +69,9 @@ def load_settings(path: str | Path | None) -> Settings:
         return Settings()
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        for section, name in _GONE if stored and isinstance(content, dict) else ():
+            if isinstance(content.get(section), dict):
+                content[section].pop(name, None)
         return Settings.model_validate({} if content is None else content)
     except ValidationError as error:
         raise SettingsError(f"{path}: {fault_in_words(Settings, error)}") from None

@@ -24,6 +24,41 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class Side:
+    """One side of rules in a run.
+
+    Attributes
+    ----------
+    holds : ndarray, items x windows
+        1 where a window holds the item; windows lie together, because they are transformed together.
+    count : ndarray, items
+        Windows that hold it.
+    varies : ndarray of bool, items
+        Some windows hold it and some do not.
+    power : ndarray, items x frequencies
+        Squared amplitudes, without frequency 0.
+    """
+
+    holds: Array
+    count: Array
+    varies: Mask
+    power: Array
+
+    @classmethod
+    def of(cls, holds: Mask) -> Side:
+        """From windows x items, in the order of time."""
+        x = np.ascontiguousarray(holds.T, dtype=np.float64)
+        count = x.sum(axis=1)
+        spectrum = fft.rfft(x, axis=1)[:, 1:] if x.size else np.zeros((len(x), len(holds) // 2), dtype=np.complex128)
+        return cls(x, count, (count > 0) & (count < len(holds)), spectrum.real**2 + spectrum.imag**2)
+
+    @property
+    def windows(self) -> int:
+        """Number of windows."""
+        return int(self.holds.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
 class Overlap:
     """Overlaps of antecedents with consequents, of a run or summed over runs; each array is antecedents x consequents.
 
@@ -66,15 +101,18 @@ class Overlap:
         By Parseval's theorem, the overlaps over all T shifts have the variance sum_{f != 0} |A_f|^2 |C_f|^2 / T^2, with
         A and C the discrete Fourier transforms of the sides.
         """
-        windows = len(left)
-        a, c = left.astype(np.float64), right.astype(np.float64)
-        both = a.T @ c
-        expected = np.outer(a.sum(axis=0), c.sum(axis=0)) / max(windows, 1)
-        power_a, power_c = _power(a), _power(c)
+        return cls.of_sides(Side.of(left), Side.of(right))
+
+    @classmethod
+    def of_sides(cls, left: Side, right: Side) -> Overlap:
+        """The same of sides that are used more than once."""
+        windows = max(left.windows, 1)
+        both = left.holds @ right.holds.T
+        expected = np.outer(left.count, right.count) / windows
         # all frequencies but 0 and the highest of an even number stand for two
-        times = np.where(2 * np.arange(1, len(power_a) + 1) == windows, 1.0, 2.0)
-        variance = (times[:, None] * power_a).T @ power_c / max(windows, 1) ** 2
-        informative = variance > _ROUNDING
+        times = np.where(2 * np.arange(1, left.power.shape[1] + 1) == windows, 1.0, 2.0)
+        variance = (left.power * times) @ right.power.T / windows**2
+        informative = np.outer(left.varies, right.varies) & (variance > _ROUNDING)
         variance = np.where(informative, variance, 0.0)
         excess = np.where(informative, both - expected, 0.0)
         known, more, present = (np.asarray(mask, dtype=np.float64) for mask in (informative, excess > 0, both > 0))
@@ -108,12 +146,6 @@ class Overlap:
     def _excess(self) -> Array:
         """Runs in which a side does not vary have none: both is what is expected."""
         return self.both - self.expected
-
-
-def _power(x: Array) -> Array:
-    """Squared amplitudes of columns, frequencies x columns, without frequency 0."""
-    power: Array = np.abs(fft.rfft(x, axis=0)[1:]) ** 2
-    return power
 
 
 def _standardised(excess: Array, variance: Array) -> Array:

@@ -15,7 +15,7 @@ import polars as pl
 from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
-from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much, normal_chance
+from infrascope_core.patterns.co_occurrence import Overlap, Side, by_shift, chance_of_as_much, normal_chance
 from infrascope_core.patterns.held import Held, Items, group_of
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
@@ -104,17 +104,17 @@ def run_overlaps(holds: Mask, items: Items, max_antecedent: int) -> RunOverlaps:
     max_antecedent : int
         1 or 2.
     """
-    n, group = len(items.names), items.group
+    n, group, whole = len(items.names), items.group, Side.of(holds)
     joint, within, begin = [], [], 0
     for item in range(n if max_antecedent > 1 else 0):
         others = np.flatnonzero(group[item + 1 :] != group[item]) + item + 1
         at, begin = slice(begin, begin + len(others)), begin + len(others)
         here = holds[:, item]
         if here.any():
-            joint.append((at, Overlap.of_run(holds[:, others] & here[:, None], holds)))
-            own = holds[here]
-            within.append((slice(item * n, (item + 1) * n), Overlap.of_run(own, own)))
-    return RunOverlaps(len(holds), Overlap.of_run(holds, holds), joint, within)
+            joint.append((at, Overlap.of_sides(Side.of(holds[:, others] & here[:, None]), whole)))
+            own = Side.of(holds[here])
+            within.append((slice(item * n, (item + 1) * n), Overlap.of_sides(own, own)))
+    return RunOverlaps(len(holds), Overlap.of_sides(whole, whole), joint, within)
 
 
 @dataclass(frozen=True, eq=False)

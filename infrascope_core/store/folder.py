@@ -50,7 +50,7 @@ class DataFolder:
         """
         if not (root / _SETTINGS).is_file():
             raise InfraScopeError(f"{root}: holds no lake yet; try `infrascope run PATH --data {root}`")
-        return cls(root, load_settings(root / _SETTINGS))
+        return cls(root, load_settings(root / _SETTINGS, stored=True))
 
     @cached_property
     def lake(self) -> Lake:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import yaml
 from infrascope_core import recipes
 from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.errors import RecipeError, SettingsError
+from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.recipes import Recipe, load_recipe
 from infrascope_core.section import fault_in_words
 from infrascope_core.settings import Settings, load_settings
+from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.settings import WindowSettings
 
 EXACT = yaml.safe_load((Path(recipes.__file__).parent / "infrascope.recipe.yaml").read_text())
@@ -47,6 +50,18 @@ def recipe_file(tmp_path):
 
 
 # -- recipes
+
+
+def test_a_folder_that_an_earlier_version_filled_is_opened_without_what_is_gone(tmp_path):
+    content = Settings(mining=MiningSettings(min_support=0.05)).model_dump(mode="json")
+    content["mining"]["min_confidence"] = 0.6
+    (tmp_path / "settings.json").write_text(json.dumps(content))
+    assert DataFolder.as_last_filled(tmp_path).settings.mining == MiningSettings(min_support=0.05)
+    with pytest.raises(SettingsError, match=r"mining\.min_confidence: unknown"):
+        load_settings(tmp_path / "settings.json")
+    (tmp_path / "settings.json").write_text("[]")
+    with pytest.raises(SettingsError, match=r"settings\.json"):
+        DataFolder.as_last_filled(tmp_path)
 
 
 def test_the_exact_recipe_is_design_section_4_to_the_letter():
