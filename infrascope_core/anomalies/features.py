@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from infrascope_core.anomalies.settings import FeatureSettings
 from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY
+from infrascope_core.frames import numbered
 from infrascope_core.numeric import Array
 
 _INDEX = ("run_key", "host", "sample", "ts")
@@ -269,15 +270,11 @@ def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> 
     matrix : ndarray, windows x names
         NaN where a feature is missing.
     """
-    # Neighbouring rows mostly are of one window, so windows are looked for among those at which another begins.
-    starts = features.select(pl.any_horizontal(pl.col(WINDOW_KEY).ne_missing(pl.col(WINDOW_KEY).shift()))).to_series()
-    heads = features.select(*WINDOW_KEY, "start_ts").filter(starts)
-    keys = heads.unique(WINDOW_KEY).sort(WINDOW_KEY).with_row_index("row")
+    keys, window = numbered(features, WINDOW_KEY, "start_ts")
     matrix = np.full((keys.height, len(names)), np.nan)
     cells = matrix.reshape(-1)
     # The cells that each row of the features fills begin at `first`; whole features are never copied in a join.
-    row = heads.join(keys.select("row", *WINDOW_KEY), on=WINDOW_KEY, how="left", maintain_order="left")["row"]
-    first = row.cast(pl.Int64).to_numpy()[starts.cum_sum().to_numpy().astype(np.int64) - 1] * len(names)
+    first = window * len(names)
     codes = {metric: code for code, metric in enumerate(dict.fromkeys(metric for metric, _ in names))}
     code = features["metric"].replace_strict(codes, default=len(codes), return_dtype=pl.Int64).to_numpy()
     columns = {feature: np.full(len(codes) + 1, -1) for feature in dict.fromkeys(feature for _, feature in names)}
@@ -287,4 +284,4 @@ def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> 
         column_of_row = column_of_code[code]
         wanted = slice(None) if (column_of_row >= 0).all() else column_of_row >= 0
         cells[(first + column_of_row)[wanted]] = features[feature].to_numpy()[wanted]
-    return keys.drop("row"), matrix
+    return keys, matrix

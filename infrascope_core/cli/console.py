@@ -19,7 +19,10 @@ from rich.text import Text
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.reports.wording import printable
 
-DataOption = Annotated[Path, typer.Option("--data", help="Data folder: lake, models, reports and warehouse.")]
+DataOption = Annotated[
+    Path,
+    typer.Option("--data", envvar="INFRASCOPE_DATA", help="Data folder: lake, models, reports and warehouse."),
+]
 SettingsOption = Annotated[Path | None, typer.Option(help="YAML file with the settings that differ from the defaults.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 

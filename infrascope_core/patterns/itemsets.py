@@ -10,12 +10,14 @@ Counts are integers throughout; `mlxtend.frequent_patterns.fpgrowth` is the orac
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from infrascope_core.contract import WINDOW_KEY
+from infrascope_core.frames import numbered
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 
@@ -53,10 +55,11 @@ def frequent_itemsets(baskets: pl.DataFrame, scope: str, settings: MiningSetting
     An itemset is closed if no superset has its count, maximal if no superset is frequent. Support never grows
     with size, so looking at supersets of one item more suffices.
     """
-    total = basket_count(baskets)
+    if baskets.is_empty():
+        return FREQUENT_ITEMSETS.empty()
+    names, bits, starts, total = _bitsets(baskets, settings.min_support)
     if total < max(settings.min_baskets, 1):
         return FREQUENT_ITEMSETS.empty()
-    names, bits, starts = _bitsets(baskets)
     miner = _Eclat(_min_count(total, settings.min_support), settings.max_size + 1, starts)
     miner.mine(bits)
     levels = miner.levels()
@@ -93,29 +96,30 @@ def _min_count(total: int, min_support: float) -> int:
     return int(counts[np.argmax(counts / total >= min_support)])
 
 
-def _bitsets(baskets: pl.DataFrame) -> tuple[pl.Series, Bits, Ints]:
-    """Item names, one row of bits per item, and the word at which each run starts.
+def _bitsets(baskets: pl.DataFrame, min_support: float) -> tuple[pl.Series, Bits, Ints, int]:
+    """Names of the frequent items, one row of bits per item, the word at which each run starts, and how many baskets.
 
-    Every run starts at a word of its own, so that "occurs in this run" is "has a bit in these words".
+    Every run starts at a word of its own, so that "occurs in this run" is "has a bit in these words". What is not
+    frequent gets no bits: it is in no frequent itemset.
     """
-    keys = baskets.select(WINDOW_KEY).unique().sort(WINDOW_KEY).with_row_index("basket")
+    keys, basket = numbered(baskets, WINDOW_KEY)
     runs = keys.group_by("run_key", maintain_order=True).len()["len"].to_numpy().astype(np.int64)
     words = -(-runs // _WORD)
     starts = np.concatenate([[0], np.cumsum(words)[:-1]]).astype(np.int64)
     first = np.concatenate([[0], np.cumsum(runs)[:-1]])
     place = np.arange(keys.height) + np.repeat(starts * _WORD - first, runs)
-
-    present = baskets.drop_nulls("item").select(*WINDOW_KEY, "item").join(keys, on=WINDOW_KEY)
-    names = present["item"].unique().sort()
-    code = present.join(
-        pl.DataFrame({"item": names, "code": np.arange(len(names))}),
-        on="item",
-        how="left",
-        maintain_order="left",
-    )["code"]
-    matrix = np.zeros((len(names), int(words.sum()) * _WORD), dtype=bool)
-    matrix[code.to_numpy(), place[present["basket"].to_numpy()]] = True
-    return names, np.packbits(matrix, axis=1).view(np.uint64), starts
+    common = baskets["item"].drop_nulls().value_counts().filter(pl.col("count") / keys.height >= min_support)
+    names = common["item"].sort()
+    code = baskets["item"].replace_strict(names, np.arange(len(names)), default=-1, return_dtype=pl.Int64).to_numpy()
+    bits = np.zeros((len(names), int(words.sum()) * _WORD // 8), dtype=np.uint8)
+    row = np.empty(bits.shape[1] * 8, dtype=bool)
+    order = np.argsort(code, kind="stable")
+    bounds = np.searchsorted(code[order], np.arange(len(names) + 1))
+    for item, (begin, end) in enumerate(pairwise(bounds)):
+        row[:] = False
+        row[place[basket[order[begin:end]]]] = True
+        bits[item] = np.packbits(row)
+    return names, bits.view(np.uint64), starts, keys.height
 
 
 @dataclass

@@ -94,6 +94,14 @@ def test_settings_change_the_windows(tmp_path):
     assert "windows.seconds" in result.output
 
 
+def test_the_data_folder_of_the_deployment_is_that_of_the_command_line(tmp_path, monkeypatch):
+    write_run(tmp_path / "runs", 1)
+    monkeypatch.setenv("INFRASCOPE_DATA", str(tmp_path / "shared"))
+    assert infrascope("run", tmp_path / "runs").exit_code == 0
+    assert "1 run accepted" in infrascope("summary").output
+    assert infrascope("summary", "--data", tmp_path / "other").exit_code == 1
+
+
 def test_debug_shows_the_traceback(tmp_path):
     command = [str(Path(sys.executable).with_name("infrascope")), "run", str(tmp_path / "nowhere")]
     quiet = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)

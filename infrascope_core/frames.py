@@ -1,0 +1,45 @@
+"""What frames have in common: rows numbered by a key.
+
+What belongs here: operations on polars frames that several stages need, and that do not depend on what columns mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from infrascope_core.numeric import Ints
+
+
+def numbered(frame: pl.DataFrame, key: Sequence[str], *further: str) -> tuple[pl.DataFrame, Ints]:
+    """Number the distinct keys of a frame.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Rows in any order; the fewer times the key changes from one to the next, the faster.
+    key : sequence of str
+        Columns.
+    further : str
+        Columns that the key determines, and that are kept beside it.
+
+    Returns
+    -------
+    keys : polars.DataFrame
+        The distinct keys, sorted, with the further columns.
+    number : ndarray of int, rows
+        Place of each row's key among them.
+    """
+    # Neighbouring rows mostly have one key, so keys are looked for among those at which another begins.
+    begins = frame.select(pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift())))
+    first = begins.to_series().fill_null(True).to_numpy().copy()
+    first[:1] = True
+    heads = frame.select(*key, *further).filter(pl.Series(first, dtype=pl.Boolean))
+    keys = heads.unique(key).sort(key)
+    place = heads.join(
+        keys.select(key).with_row_index("number"), on=key, how="left", maintain_order="left", nulls_equal=True
+    )
+    number = place["number"].cast(pl.Int64).to_numpy()
+    return keys, np.asarray(number[np.cumsum(first) - 1], dtype=np.int64)
