@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cluster, collector, detectors, features, fleet, pipeline, simulator
+from benchmarks import cluster, collector, detectors, features, fleet, patterns, pipeline, simulator
 
 
 def main() -> int:
@@ -22,6 +22,7 @@ def main() -> int:
         *cluster.claims(console),
         *features.claims(console),
         *detectors.claims(console),
+        *patterns.claims(console),
         *simulator.claims(console),
         *_collector(console),
     ):
