@@ -37,9 +37,20 @@ def numbered(frame: pl.DataFrame, key: Sequence[str], *further: str) -> tuple[pl
     first = begins.to_series().fill_null(True).to_numpy().copy()
     first[:1] = True
     heads = frame.select(*key, *further).filter(pl.Series(first, dtype=pl.Boolean))
+    if _ascends(heads, key):
+        return heads, np.cumsum(first) - 1
     keys = heads.unique(key).sort(key)
     place = heads.join(
         keys.select(key).with_row_index("number"), on=key, how="left", maintain_order="left", nulls_equal=True
     )
     number = place["number"].cast(pl.Int64).to_numpy()
     return keys, np.asarray(number[np.cumsum(first) - 1], dtype=np.int64)
+
+
+def _ascends(heads: pl.DataFrame, key: Sequence[str]) -> bool:
+    """Whether every key is above the one before, so that they are distinct and sorted as they stand."""
+    above = pl.lit(False)
+    for name in reversed(key):
+        here, before = pl.col(name), pl.col(name).shift()
+        above = (here > before) | ((here == before) & above)
+    return bool(heads.select(above.alias("above"))["above"][1:].fill_null(False).all())
