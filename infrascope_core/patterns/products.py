@@ -16,7 +16,7 @@ from infrascope_core.patterns.contrasts import Unit, contrasts
 from infrascope_core.patterns.held import Held, Items, held
 from infrascope_core.patterns.itemsets import frequent_itemsets
 from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
-from infrascope_core.patterns.scopes import scopes
+from infrascope_core.patterns.scopes import same_scopes, scopes
 from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import (
@@ -49,7 +49,7 @@ def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Da
 
 
 def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining, runs_of = folder.settings.mining, scopes(accepted(folder))
+    mining, runs_of = folder.settings.mining, _mined(scopes(accepted(folder)))
     found = [FREQUENT_ITEMSETS.empty()]
     for done, (scope, keys) in enumerate(runs_of.items(), start=1):
         groups = _mined_groups(folder, scope.split("/")[0])
@@ -57,6 +57,12 @@ def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> p
         found.append(frequent_itemsets(baskets, scope, mining))
         tick(done, len(runs_of))
     return pl.concat(found)
+
+
+def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The scopes that are mined: not those with the same runs as a wider one."""
+    same = same_scopes(runs_of)
+    return {scope: keys for scope, keys in runs_of.items() if scope not in same}
 
 
 def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
@@ -125,14 +131,16 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
     rows = []
     for platform, groups, items in _platforms(folder, runs):
         own: dict[str, list[Held]] = {}
-        for scope, keys in scopes(runs.filter(platform=platform)).items():
+        runs_of = scopes(runs.filter(platform=platform))
+        same = same_scopes(runs_of)
+        for scope, keys in runs_of.items():
             members = [one for key in keys for one in own.setdefault(key, _held(folder, key, groups, items, ""))]
             holds = np.concatenate([one.holds for one in members]) if members else np.zeros((0, len(items.names)))
             both = holds.T.astype(np.float64) @ holds
             tested = to_be_tested(both, len(holds), items, mining)
-            rules = int(found.get(scope, 0))
+            rules = int(found.get(same.get(scope, scope), 0))
             why = None if rules else _why_none(len(holds), len(members), len(groups), tested, mining)
-            rows.append((scope, len(members), len(holds), len(groups), tested, rules, why))
+            rows.append((scope, same.get(scope), len(members), len(holds), len(groups), tested, rules, why))
     return pl.DataFrame(rows, schema=MINED_SCOPES.schema, orient="row")
 
 
@@ -178,14 +186,15 @@ def _scopes(
 ) -> Iterator[tuple[str, _Sum, list[Held]]]:
     """Each scope with what its runs add up to, and the runs: none is looked at twice, and few sums are kept at once."""
     runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
+    mined = _mined(scopes(runs))
     for platform, groups, items in _platforms(folder, runs):
         open_scopes: list[tuple[str, _Sum, list[Held]]] = []
         for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
-            scopes_of_run = ["/".join(path[: depth + 1]) for depth in range(len(path))]
+            scopes_of_run = [s for depth in range(len(path)) if (s := "/".join(path[: depth + 1])) in mined]
             while open_scopes and open_scopes[-1][0] not in scopes_of_run:
                 yield open_scopes.pop()
             open_scopes += [(scope, empty(items), []) for scope in scopes_of_run[len(open_scopes) :]]
-            for one in _held(folder, key, groups, items, scopes_of_run[-1]):
+            for one in _held(folder, key, groups, items, "/".join(path)):
                 part = of_run(one, items)
                 for _, total, own in open_scopes:
                     total.add(part)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 
 from infrascope_core.contract import WORKLOAD_KEY
@@ -19,8 +21,27 @@ def scopes(runs: pl.DataFrame) -> dict[str, list[str]]:
     return {scope: found[scope] for scope in sorted(found, key=lambda s: (s.count("/"), s))}
 
 
+def same_scopes(runs_of: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Scopes that hold the same runs as a wider one, with the widest such: they are not mined again.
+
+    Parameters
+    ----------
+    runs_of : mapping
+        Result of `scopes`.
+    """
+    found: dict[str, str] = {}
+    for scope, keys in runs_of.items():
+        parent = scope.rpartition("/")[0]
+        if parent and list(runs_of[parent]) == list(keys):
+            found[scope] = found.get(parent, parent)
+    return found
+
+
 def rules_of(folder: DataFolder, key: str) -> pl.DataFrame:
-    """Rules of the narrowest scope of a run that has any: its workload, its phase, or its platform."""
+    """Rules of the narrowest scope of a run that has any: its workload, its phase, or its platform.
+
+    A scope that holds the same runs as a wider one has none of its own; those of the wider one are its rules.
+    """
     run, rules = run_file(folder, key), folder.lake.read_cached(ASSOCIATION_RULES)
     path = [str(run[name]) for name in WORKLOAD_KEY]
     what = ("rules", folder.lake.version(ASSOCIATION_RULES), *path)

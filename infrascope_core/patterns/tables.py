@@ -77,6 +77,7 @@ MINED_SCOPES = Table(
     ("scope",),
     (
         SCOPE,
+        Column("same_as", TEXT, "the wider scope with the same runs, under whose name patterns are listed"),
         Column("runs", INT, "runs and hosts", of=("baskets.run_key",)),
         Column("windows", INT, "their windows", of=("baskets.window",)),
         Column("groups", INT, "metric groups that are informative and no aliases", of=("thresholds.degenerate",)),

@@ -8,8 +8,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from infrascope_core.patterns.scopes import scopes
-from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS
+from infrascope_core.patterns.scopes import rules_of, same_scopes, scopes
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, FREQUENT_ITEMSETS, MINED_SCOPES
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.folder import DataFolder
@@ -33,6 +33,28 @@ def test_scopes_from_wide_to_narrow():
         "cpu/train/W": ["b"],
         "gpu/train/V": ["c"],
     }
+
+
+def test_a_scope_with_the_runs_of_a_wider_one_is_that_one():
+    runs_of = {"cpu": ["a", "b"], "gpu": ["c"], "cpu/infer": ["a"], "cpu/train": ["b"], "gpu/train": ["c"]}
+    runs_of |= {"cpu/infer/W": ["a"], "cpu/train/W": ["b"], "gpu/train/V": ["c"]}
+    assert same_scopes(runs_of) == {
+        "gpu/train": "gpu",
+        "gpu/train/V": "gpu",
+        "cpu/infer/W": "cpu/infer",
+        "cpu/train/W": "cpu/train",
+    }
+
+
+def test_what_is_mined_once_serves_all_scopes_of_the_same_runs(folder):
+    mined = folder.lake.read(MINED_SCOPES)
+    assert mined["scope"].to_list() == ["cpu", "cpu/train", "cpu/train/MLP__ImageClassification__Digits"]
+    assert mined["same_as"].to_list() == [None, "cpu", "cpu"]
+    assert mined.select("runs", "windows", "tested").unique().height == 1
+    for table in MINED:
+        assert set(folder.lake.read(table)["scope"]) <= {"cpu"}
+    rules = folder.lake.read(ASSOCIATION_RULES)
+    assert rules_of(folder, accepted(folder)["run_key"][0]).equals(rules)
 
 
 @pytest.fixture(scope="module")
