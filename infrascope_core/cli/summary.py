@@ -84,6 +84,13 @@ def _show_verdicts(console: Console, summary: Summary) -> None:
     console.print()
 
 
+_TIMINGS = {
+    "at times of their own": ("own",),
+    "in the course of the job": ("course",),
+    "at times that cannot be told from the course of the job": ("undecided", "unknown"),
+}
+
+
 def _show_rules(console: Console, summary: Summary) -> None:
     """What goes together, in sentences: at times of a run's own, and in the course of the job."""
     console.print(Text("What goes together", style="bold"))
@@ -94,8 +101,11 @@ def _show_rules(console: Console, summary: Summary) -> None:
         console.print(
             f"  {scope}: tested {count(tested, 'combination')} in {count(runs, 'run')}; {hold}.", soft_wrap=True
         )
-        for timing, title in (("own", "at times of their own"), ("course", "in the course of the job")):
-            told = summary.rules.filter(scope=scope, timing=timing)["sentence"].to_list()
+        of_scope = summary.rules.filter(scope=scope)
+        if rules and of_scope.is_empty():
+            console.print("  none of them ties what is high or low in one subsystem to another")
+        for title, timings in _TIMINGS.items():
+            told = of_scope.filter(pl.col("timing").is_in(timings))["sentence"].to_list()
             if told:
                 console.print(f"  {title}:")
             _show_sentences(console, told)

@@ -137,7 +137,7 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
             members = [one for key in keys for one in own.setdefault(key, _held(folder, key, groups, items, ""))]
             holds = np.concatenate([one.holds for one in members]) if members else np.zeros((0, len(items.names)))
             both = holds.T.astype(np.float64) @ holds
-            tested = to_be_tested(both, len(holds), items, mining)
+            tested = to_be_tested(both, len(holds), items, mining) if len(holds) >= mining.min_baskets else 0
             rules = int(found.get(same.get(scope, scope), 0))
             why = None if rules else _why_none(len(holds), len(members), len(groups), tested, mining)
             rows.append((scope, same.get(scope), len(members), len(holds), len(groups), tested, rules, why))

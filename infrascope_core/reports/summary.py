@@ -64,7 +64,7 @@ class Summary:
         Rows of `mined_scopes` of whole platforms.
     rules : pl.DataFrame
         Rules of whole platforms that are worth reading: rows of `association_rules`, and `sentence`; those at times of
-        a run's own, then those in the course of the job.
+        a run's own, then those in the course of the job; where there are neither, those of which that is not known.
     sequences : list of (scope, sentence)
         What follows what, on whole platforms.
     contrasts : list of (scope, sentence)
@@ -142,6 +142,8 @@ def told_rules(folder: DataFolder, most: int) -> pl.DataFrame:
     rules, recipe = folder.lake.read(ASSOCIATION_RULES), recipe_of(folder)
     wide = rules.filter(~pl.col("scope").str.contains("/"))
     chosen = pl.concat([worth_reading(wide, most, [timing]) for timing in (OWN, COURSE)])
+    rest = wide.filter(~pl.col("scope").is_in(chosen["scope"].unique().to_list()))
+    chosen = pl.concat([chosen, worth_reading(rest, most)])
     sentences = [rule_sentence(row, recipe) for row in chosen.iter_rows(named=True)]
     return chosen.with_columns(sentence=pl.Series(sentences, dtype=pl.String))
 

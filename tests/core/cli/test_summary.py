@@ -91,3 +91,71 @@ def test_nothing_that_a_file_is_named_reaches_the_terminal_as_a_command(filled, 
     assert "/runs/[red]\N{REPLACEMENT CHARACTER}[31m.txt" in text
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+MINED: dict[str, object] = {"scope": "gpu", "runs": 11, "windows": 900, "groups": 9, "tested": 4812}
+RULE: dict[str, object] = {
+    "scope": "gpu", "antecedent": ["CPU_system_HIGH"], "consequent": ["Mem_faults_HIGH"], "confidence": 0.73,
+    "expected": 0.43, "z": 5.0, "agreeing_runs": 9, "informative_runs": 11, "cross_subsystem": True,
+    "example_run": "r1", "example_ts": START,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("timing", "title"),
+    [
+        ("own", "at times of their own:"),
+        ("course", "in the course of the job:"),
+        ("unknown", "at times that cannot be told from the course of the job:"),
+    ],
+)
+def test_rules_are_told_in_sentences(filled, capsys, timing, title):
+    filled.put("mined_scopes", None, MINED | {"rules": 9})
+    filled.put("association_rules", None, RULE | {"timing": timing})
+    text = printed(filled, capsys)
+    assert "gpu: tested 4,812 combinations in 11 runs; 9 hold in most runs." in text
+    assert title in text
+    said = "While CPU system time is high, page faults are high: 73% of such windows, 43% would be expected in the same"
+    assert said in text
+
+
+def test_what_was_looked_at_in_vain_is_told_with_the_reason(filled, capsys):
+    filled.put("mined_scopes", None, MINED | {"rules": 0, "why": "nothing that was tested holds in most runs"})
+    assert "11 runs; none holds: nothing that was tested holds in most runs." in printed(filled, capsys)
+    filled.put("mined_scopes", None, MINED | {"rules": 1})
+    filled.put("association_rules", None, RULE | {"timing": "own", "cross_subsystem": False})
+    assert "none of them ties what is high or low in one subsystem to another" in printed(filled, capsys)
+
+
+def test_orders_and_contrasts_are_told(filled, capsys):
+    filled.put("mined_scopes", None, MINED | {"rules": 0, "why": "nothing that was tested holds in most runs"})
+    order = {
+        "scope": "gpu",
+        "first": "Disk_write_HIGH",
+        "then": "IO_pressure_HIGH",
+        "lag_s": 1.0,
+        "times": 66,
+        "of": 108,
+    }
+    filled.put(
+        "sequential_patterns", None, order | {"expected": 26.2, "agreeing_runs": 8, "informative_runs": 14, "z": 9.0}
+    )
+    contrast: dict[str, object] = {
+        "scope": "gpu",
+        "kind": "fault",
+        "within": "runs with it",
+        "of": "hog",
+        "against": "the rest",
+    }
+    contrast |= {
+        "item": "CPU_busy_HIGH",
+        "share": 0.96,
+        "other_share": 0.01,
+        "runs": 1,
+        "other_runs": 1,
+        "q_value": 0.001,
+    }
+    filled.put("contrasts", None, contrast)
+    text = printed(filled, capsys)
+    assert "Disk writes rise, then I/O pressure rises 1 s later: 66 of 108 times, 26 expected; 8 of 14 runs." in text
+    assert "During hog, CPU utilization is high 96% of the time, else 1% (1 run)." in text
