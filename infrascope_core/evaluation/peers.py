@@ -11,6 +11,7 @@ import polars as pl
 from sklearn import decomposition, ensemble
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from infrascope_core.anomalies.detectors.base import damped
 from infrascope_core.anomalies.settings import FeatureSettings
 from infrascope_core.evaluation.settings import EvaluationSettings
 from infrascope_core.numeric import Array, Mask
@@ -54,11 +55,11 @@ class Peers:
         # one thread, as with `numeric.one_thread`; that looks once for the libraries of linear algebra that are loaded,
         # and scikit-learn brings its own
         with threadpool_limits(limits=1):
-            plain, damped = (
+            plain, of_damped = (
                 decomposition.PCA(n_components=settings.peer_variance, svd_solver="full").fit(data)
-                for data in (z, _damped(deviation))
+                for data in (z, damped(deviation))
             )
-        self._pca, self._damped_pca = plain, damped
+        self._pca, self._damped_pca = plain, of_damped
         self._forest = ensemble.IsolationForest(
             n_estimators=settings.peer_trees, random_state=settings.random_state
         ).fit(z.astype(np.float32))
@@ -77,10 +78,10 @@ class Peers:
         deviation = self._deviation(windows)
         z = self._bounded(deviation)
         with threadpool_limits(limits=1):
-            error, damped = _outside(self._pca, z), _outside(self._damped_pca, _damped(deviation))
+            error, error_damped = _outside(self._pca, z), _outside(self._damped_pca, damped(deviation))
             isolation = -self._forest.score_samples(z.astype(np.float32))
         known = np.isfinite(windows[:, self._used]).any(axis=1)
-        scores = (error, damped, isolation, np.abs(deviation).max(axis=1))
+        scores = (error, error_damped, isolation, np.abs(deviation).max(axis=1))
         return {name: np.where(known, score, np.nan) for name, score in zip(PEERS, scores, strict=True)}
 
     def _deviation(self, windows: Array) -> Array:
@@ -91,12 +92,6 @@ class Peers:
     def _bounded(self, deviation: Array) -> Array:
         bounded: Array = np.clip(deviation, -self._bound, self._bound)
         return bounded
-
-
-def _damped(deviation: Array) -> Array:
-    """Deviations on a logarithmic scale, sign kept: the usual remedy for heavy tails."""
-    damped: Array = np.sign(deviation) * np.log1p(np.abs(deviation))
-    return damped
 
 
 def _outside(pca: decomposition.PCA, z: Array) -> Array:

@@ -17,6 +17,9 @@ import polars as pl
 from infrascope_core.contract import HOST_KEY
 from infrascope_core.numeric import Ints, Mask
 
+LOW, MEDIUM, HIGH = LEVELS = ("LOW", "MED", "HIGH")
+"""Levels as items name them (`symbols/sql/discretize.sql`)."""
+
 
 @dataclass(frozen=True)
 class Items:
@@ -48,6 +51,11 @@ class Items:
 def group_of(item: str) -> str:
     """The metric group of an item `GROUP_LEVEL`."""
     return item.rpartition("_")[0]
+
+
+def level_of(item: str) -> str:
+    """The level of an item `GROUP_LEVEL`."""
+    return item.rpartition("_")[2]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.numeric import Mask
 from infrascope_core.patterns.aliases import group_aliases
 from infrascope_core.patterns.contrasts import Unit, contrasts
-from infrascope_core.patterns.held import Held, Items, held
+from infrascope_core.patterns.held import LEVELS, Held, Items, held
 from infrascope_core.patterns.itemsets import frequent_itemsets
 from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
 from infrascope_core.patterns.scopes import same_scopes, scopes
@@ -130,11 +130,11 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
     found = dict(folder.lake.read(ASSOCIATION_RULES).group_by("scope").len().iter_rows())
     rows = []
     for platform, groups, items in _platforms(folder, runs):
-        own: dict[str, list[Held]] = {}
+        own = {key: _held(folder, key, groups, items, "") for key in runs.filter(platform=platform)["run_key"]}
         runs_of = scopes(runs.filter(platform=platform))
         same = same_scopes(runs_of)
         for scope, keys in runs_of.items():
-            members = [one for key in keys for one in own.setdefault(key, _held(folder, key, groups, items, ""))]
+            members = [one for key in keys for one in own[key]]
             holds = np.concatenate([one.holds for one in members]) if members else np.zeros((0, len(items.names)))
             both = holds.T.astype(np.float64) @ holds
             tested = to_be_tested(both, len(holds), items, mining) if len(holds) >= mining.min_baskets else 0
@@ -158,18 +158,13 @@ def _why_none(windows: int, runs: int, groups: int, tested: int, mining: MiningS
 
 def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, list[str], Items]]:
     """Each platform with the groups that are mined, and their items."""
-    for (name,), own in sorted(runs.partition_by("platform", as_dict=True).items()):
-        groups = _mined_groups(folder, str(name))
-        names = {item for key in own["run_key"] for item in _baskets(folder, key, groups)["item"].drop_nulls().unique()}
-        yield str(name), groups, Items.of(sorted(names))
+    for platform in runs["platform"].unique().sort():
+        groups = _mined_groups(folder, platform)
+        yield platform, groups, Items.of([f"{group}_{level}" for group in groups for level in LEVELS])
 
 
 def _held(folder: DataFolder, key: str, groups: list[str], items: Items, workload: str) -> list[Held]:
-    return held(_baskets(folder, key, groups), items, workload)
-
-
-def _baskets(folder: DataFolder, key: str, groups: list[str]) -> pl.DataFrame:
-    return folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(groups))
+    return held(folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(groups)), items, workload)
 
 
 class _Adds(Protocol):
@@ -271,6 +266,7 @@ PRODUCTS = (
         Scope.MINED,
         _contrasts,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, FAULTS),
+        code_version="2",
         libraries=("numpy", "scipy"),
         decisions=(31,),
     ),

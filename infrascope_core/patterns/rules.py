@@ -6,7 +6,6 @@ SIGMOD 1993). The test is in `co_occurrence`; whether a rule has times of its ow
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,18 +15,16 @@ from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, Side, by_shift, chance_of_as_much, normal_chance
-from infrascope_core.patterns.held import Held, Items, group_of
+from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
+from infrascope_core.patterns.telling import few
 from infrascope_core.patterns.timing import timings
 
 SIGNIFICANT = 0.05
 """Largest q-value of a rule, and largest probability of what else it must show."""
 _AGREEING = 2 / 3
 """Least share of the informative runs in which both sides overlap more than expected."""
-_MEDIUM = "_MED"
-_SAME_RIGHT = 2
-"""Most rules of one right side that are shown."""
 _AT_ONCE = 2**22
 """Windows x rules that are looked at together, to bound memory."""
 
@@ -44,14 +41,13 @@ class Tally:
         Windows that hold two items with each other item; pairs in the order of `pairs_of`.
     within : Overlap, (items x items) x items
         Of the windows that hold the first item alone, the second with each other: row first x items + second.
-    windows, runs : int
-        How many there are; runs of different hosts count each.
+    windows : int
+        How many there are.
     """
 
     items: Items
     max_antecedent: int
     windows: int = 0
-    runs: int = 0
     single: Overlap = field(init=False)
     joint: Overlap = field(init=False)
     within: Overlap = field(init=False)
@@ -66,7 +62,6 @@ class Tally:
     def add(self, run: RunOverlaps) -> None:
         """Add a run."""
         self.windows += run.windows
-        self.runs += 1
         self.single.add(run.single)
         for at, joint in run.joint:
             self.joint.add(joint, at)
@@ -240,10 +235,12 @@ def _candidates(tally: Tally, settings: MiningSettings) -> Iterator[_Candidates]
     """Rules with one item on the left, and those with two."""
     single, sides = tally.single, list(_sides_to_be_tested(tally.single.both, tally.windows, tally.items, settings))
     count = np.diag(single.both)
-    for left, right in sides[:1]:
+    if sides:
+        left, right = sides[0]
         alone = np.stack([left, np.full_like(left, -1)], axis=1)
         yield _of(single, (left, right), alone, tally, settings)
-    for row, right in sides[1:]:
+    if len(sides) > 1:
+        row, right = sides[1]
         pairs = pairs_of(tally.items)[row]
         first, second = pairs.T
         found = _of(tally.joint, (row, right), pairs, tally, settings)
@@ -404,22 +401,22 @@ def worth_reading(rules: pl.DataFrame, limit: int, timing: Iterable[str] | None 
     """
     said = rules.filter(
         "cross_subsystem",
-        ~pl.concat_list("antecedent", "consequent").list.eval(pl.element().str.ends_with(_MEDIUM)).list.any(),
+        ~pl.concat_list("antecedent", "consequent").list.eval(pl.element().str.ends_with(f"_{MEDIUM}")).list.any(),
     )
     if timing is not None:
         said = said.filter(pl.col("timing").is_in(list(timing)))
     gain = pl.col("confidence") - pl.col("expected")
-    said = said.sort("scope", pl.col("antecedent").list.len(), -pl.col("z") * gain, maintain_order=True)
-    shown: dict[str, set[frozenset[str]]] = {}
-    followed: Counter[tuple[str, str]] = Counter()
-    taken: Counter[str] = Counter()
-    keep = []
-    for row, (scope, antecedent, consequent) in enumerate(said.select("scope", "antecedent", "consequent").iter_rows()):
-        seen = shown.setdefault(scope, set())
-        pairs = {frozenset((group_of(item), group_of(consequent[0]))) for item in antecedent}
-        if taken[scope] < limit and followed[scope, consequent[0]] < _SAME_RIGHT and not pairs & seen:
-            keep.append(row)
-            seen |= pairs
-            followed[scope, consequent[0]] += 1
-            taken[scope] += 1
-    return said[keep]
+    said = said.sort("scope", pl.col("antecedent").list.len(), -pl.col("z") * gain, maintain_order=True).with_row_index(
+        "place"
+    )
+    chosen = [
+        row["place"]
+        for scope in said.partition_by("scope", maintain_order=True)
+        for row in few(
+            scope.iter_rows(named=True),
+            limit,
+            says=lambda row: [frozenset((group_of(i), group_of(row["consequent"][0]))) for i in row["antecedent"]],
+            about=lambda row: row["consequent"][0],
+        )
+    ]
+    return said.drop("place")[chosen]

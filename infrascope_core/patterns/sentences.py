@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from infrascope_core.patterns.held import group_of
+from infrascope_core.patterns.held import HIGH, LOW, MEDIUM, group_of, level_of
 from infrascope_core.recipes import MetricGroup, Recipe
 
-_LEVELS = {"LOW": "low", "MED": "medium", "HIGH": "high"}
+_LEVELS = {LOW: "low", MEDIUM: "medium", HIGH: "high"}
+_ONSETS = {LOW: "fall", HIGH: "rise"}
 
 
 def rule_sentence(rule: Mapping[str, Any], recipe: Recipe) -> str:
@@ -61,16 +62,16 @@ def contrast_sentence(row: Mapping[str, Any], recipe: Recipe) -> str:
 
 def _begins(item: str, groups: Mapping[str, MetricGroup]) -> str:
     """The onset of an item as a clause: `page faults rise`."""
-    name, level = group_of(item), item.rpartition("_")[2]
+    name = group_of(item)
     group = groups.get(name)
     words, plural = (group.words or name, group.plural) if group else (name, False)
-    verb = {"HIGH": "rise", "LOW": "fall"}[level]
+    verb = _ONSETS[level_of(item)]
     return f"{words} {verb if plural else verb + 's'}"
 
 
 def _holds(item: str, groups: Mapping[str, MetricGroup]) -> str:
     """An item as a clause: `page faults are high`."""
-    name, level = group_of(item), item.rpartition("_")[2]
+    name, level = group_of(item), level_of(item)
     group = groups.get(name)
     words, verb = (group.words or name, "are" if group.plural else "is") if group else (name, "is")
     return f"{words} {verb} {_LEVELS.get(level, level)}"

@@ -15,19 +15,23 @@ from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
-from infrascope_core.patterns.held import Held, Items
+from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of, level_of
 from infrascope_core.patterns.rules import SIGNIFICANT
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import SEQUENTIAL_PATTERNS
+from infrascope_core.patterns.telling import Row, few
 
 _HELD = 2
 """Windows that a level must hold before and after an onset: a level that is left at once was none."""
-_ENDS = ("_LOW", "_HIGH")
-"""Levels whose onset has a direction: what becomes LOW falls, what becomes HIGH rises."""
 _AGREEING = 1 / 2
 """Least share of the informative runs with more joint onsets than expected."""
 _LONGEST_WINDOW_S = 1.5
 """In longer windows an order of seconds does not show."""
+
+
+def _directed(items: Items) -> list[int]:
+    """Items whose onset has a direction: what becomes LOW falls, what becomes HIGH rises."""
+    return [i for i, name in enumerate(items.names) if level_of(name) != MEDIUM]
 
 
 def onsets(holds: Mask, items: Items) -> tuple[Mask, tuple[str, ...]]:
@@ -47,7 +51,7 @@ def onsets(holds: Mask, items: Items) -> tuple[Mask, tuple[str, ...]]:
     names : tuple of str
         The items, LOW and HIGH ones, of each column.
     """
-    chosen = [i for i, name in enumerate(items.names) if name.endswith(_ENDS)]
+    chosen = _directed(items)
     group = items.group
     begins = np.zeros((len(holds), len(chosen)), dtype=bool)
     steady = holds.copy()  # holds here and in the window after
@@ -85,7 +89,7 @@ class OrderTally:
     count: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        n = sum(name.endswith(_ENDS) for name in self.items.names)
+        n = len(_directed(self.items))
         self.joint = np.zeros((len(self.lags), n, n))
         self.simultaneous, self.count = Overlap.nothing(n, n), np.zeros(n)
 
@@ -114,13 +118,20 @@ class OrderOfRun:
 
 def order_of_run(run: Held, items: Items, longest_lag_s: int) -> OrderOfRun | None:
     """What a run adds to a tally; None where its windows are too long to show an order."""
-    window_s = run.window_s
-    if window_s is None or window_s > _LONGEST_WINDOW_S:
+    shown = _onsets_of(run, items)
+    if shown is None:
         return None
-    begins, _ = onsets(run.holds, items)
+    begins, window_s = shown
     lags = [round(lag / window_s) for lag in range(-longest_lag_s, longest_lag_s + 1)]
     joint = np.stack([_at_lag(begins, lag) for lag in lags])
     return OrderOfRun(joint, Overlap.of_run(begins, begins), begins.sum(axis=0).astype(np.float64))
+
+
+def _onsets_of(run: Held, items: Items) -> tuple[Mask, float] | None:
+    """The onsets of a run and its windows' length, seconds; None where they are too long to show an order."""
+    if run.window_s is None or run.window_s > _LONGEST_WINDOW_S:
+        return None
+    return onsets(run.holds, items)[0], run.window_s
 
 
 def _at_lag(begins: Mask, lag: int) -> Array:
@@ -158,8 +169,8 @@ def sequential_patterns(tally: OrderTally, runs: Sequence[Held], scope: str, set
     many joint onsets if one of both is shifted in a circle in each run by itself, times the number of lags
     (Bonferroni); Benjamini and Hochberg's correction is over all pairs.
     """
-    names = [name for name in tally.items.names if name.endswith(_ENDS)]
-    groups = np.array([name.rpartition("_")[0] for name in names])
+    names = [tally.items.names[i] for i in _directed(tally.items)]
+    groups = np.array([group_of(name) for name in names])
     first, second = np.nonzero((groups[:, None] != groups) & (tally.count[:, None] > 0) & (tally.count > 0))
     if not len(first):
         return SEQUENTIAL_PATTERNS.empty()
@@ -171,9 +182,9 @@ def sequential_patterns(tally: OrderTally, runs: Sequence[Held], scope: str, set
     chosen &= tally.simultaneous.informative[first, second] >= settings.min_runs
     p = np.ones(len(first))
     agreeing, informative = np.zeros(len(first)), np.zeros(len(first))
+    shown = [own for run in runs if (own := _onsets_of(run, tally.items)) is not None] if chosen.any() else []
     for row in np.flatnonzero(chosen):
-        sides = [_sides(run, tally.items, first[row], second[row], best[row] - zero) for run in runs]
-        known = [side for side in sides if side is not None]
+        known = [_sides(begins[:, [first[row], second[row]]], round((best[row] - zero) / s)) for begins, s in shown]
         shares = [by_shift(left[:, None], right[:, None])[0] for left, right, _ in known]
         p[row] = min(1.0, chance_of_as_much(round(joint[row]), shares) * len(tally.lags))
         vary = [(left, right, n) for left, right, n in known if left.any() and right.any()]
@@ -206,24 +217,18 @@ def sequential_patterns(tally: OrderTally, runs: Sequence[Held], scope: str, set
     return found.sort("z", "first", "then", descending=[True, False, False])
 
 
-def _sides(run: Held, items: Items, first: int, second: int, lag: int) -> tuple[Mask, Mask, int] | None:
-    """Both onsets of a run, and how often they are joint at a lag; None where the run shows no order."""
-    window_s = run.window_s
-    if window_s is None or window_s > _LONGEST_WINDOW_S:
-        return None
-    begins, _ = onsets(run.holds, items)
-    shift = round(lag / window_s)
-    left, right = begins[:, first], begins[:, second]
-    return left, right, int((left[: len(left) - shift] & right[shift:]).sum()) if shift < len(left) else 0
+def _sides(begins: Mask, lag: int) -> tuple[Mask, Mask, int]:
+    """Two onsets of a run, and how often the second begins so many windows after the first."""
+    left, right = begins.T
+    return left, right, int((left[:-lag] & right[lag:]).sum())
 
 
-def told_sequences(found: pl.DataFrame, limit: int) -> Iterator[dict[str, object]]:
+def told_sequences(found: pl.DataFrame, limit: int) -> Iterator[Row]:
     """The few orders that a person should read first: each pair of groups once, what follows at most twice."""
-    seen: set[frozenset[str]] = set()
-    followed: dict[str, int] = {}
-    for row in found.sort("z", descending=True, maintain_order=True).iter_rows(named=True):
-        groups = [str(row[side]).rpartition("_")[0] for side in ("first", "then")]
-        if len(seen) < limit and frozenset(groups) not in seen and followed.get(groups[1], 0) < 2:
-            seen.add(frozenset(groups))
-            followed[groups[1]] = followed.get(groups[1], 0) + 1
-            yield row
+    ranked = found.sort("z", descending=True, maintain_order=True).iter_rows(named=True)
+    return few(
+        ranked,
+        limit,
+        says=lambda row: [frozenset((group_of(row["first"]), group_of(row["then"])))],
+        about=lambda row: group_of(row["then"]),
+    )

@@ -44,7 +44,10 @@ def timings(rules: Iterable[Sides], runs: Sequence[Held], settings: MiningSettin
         `unknown`: no workload has two runs, one after another.
     """
     groups = _workloads(runs)
-    found = [_of_rule(sides, groups, settings) for sides in rules]
+    rng = np.random.default_rng(settings.random_state)
+    # each row is a permutation of the group's runs; the same for all rules
+    orders = [rng.permuted(np.tile(np.arange(len(group)), (settings.exchanges, 1)), axis=1) for group in groups]
+    found = [_of_rule(sides, groups, orders) for sides in rules]
     order = np.argsort([own for own, _ in found], kind="stable")
     labels = [UNDECIDED] * len(found)
     still_own = True
@@ -69,22 +72,19 @@ def _workloads(runs: Sequence[Held]) -> list[Ints]:
     return [np.array(members) for _, members in sorted(groups.items()) if len(members) > 1]
 
 
-def _of_rule(sides: Sides, groups: Sequence[Ints], settings: MiningSettings) -> tuple[float, float]:
+def _of_rule(sides: Sides, groups: Sequence[Ints], orders: Sequence[Ints]) -> tuple[float, float]:
     """Probability of the overlap within runs if right sides are exchanged, and of that between runs by shifts."""
-    rng = np.random.default_rng(settings.random_state)
-    own, exchanged = 0.0, np.zeros(settings.exchanges)
+    own, exchanged = 0.0, np.zeros(len(orders[0]) if orders else 0)
     excess = variance = 0.0
-    for group in groups:
+    for group, order in zip(groups, orders, strict=True):
         beyond, spread = _between([sides[run] for run in group])
         own += np.trace(beyond)
-        # each row is a permutation of the group's runs
-        orders = rng.permuted(np.tile(np.arange(len(group)), (settings.exchanges, 1)), axis=1)
-        exchanged += beyond[np.arange(len(group)), orders].sum(axis=1)
+        exchanged += beyond[np.arange(len(group)), order].sum(axis=1)
         off = ~np.eye(len(group), dtype=bool)
         excess += beyond[off].sum()
         # a run's left side meets the right sides of all others: those overlaps are not independent of each other
         variance += (np.sqrt(np.where(off, spread, 0.0)).sum(axis=1) ** 2).sum()
-    chance = (1 + np.count_nonzero(exchanged >= own - 1e-9)) / (1 + settings.exchanges)
+    chance = (1 + np.count_nonzero(exchanged >= own - 1e-9)) / (1 + len(exchanged))
     between = normal_chance(np.array([excess / np.sqrt(variance)])) if variance > 0 else np.ones(1)
     return float(chance), float(between[0])
 
