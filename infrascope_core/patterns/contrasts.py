@@ -20,9 +20,10 @@ from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
-from infrascope_core.patterns.held import Held, Items
+from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of
 from infrascope_core.patterns.rules import SIGNIFICANT
 from infrascope_core.patterns.tables import CONTRASTS
+from infrascope_core.patterns.telling import Row, few
 
 TESTED, TOO_FEW = "tested", "too_few_runs"
 PHASE, WORKLOAD, HOST, FAULT = "phase", "workload", "host", "fault"
@@ -178,7 +179,7 @@ def _arrangements(values: int, own: int) -> Ints:
 
 
 def _of_faults(runs: Sequence[Held], faults: Sequence[dict[str, Mask]], items: Items) -> Iterator[dict[str, object]]:
-    """Each kind of known fault against the rest of the runs that have it: items that hold more of the time."""
+    """Each kind of known fault against the rest of the runs that have it: whether items hold more of the time."""
     for kind in sorted({kind for of_run in faults for kind in of_run}):
         sides = [(of_run[kind], run.holds) for run, of_run in zip(runs, faults, strict=True) if kind in of_run]
         total = Overlap.nothing(1, len(items.names))
@@ -195,8 +196,9 @@ def _of_faults(runs: Sequence[Held], faults: Sequence[dict[str, Mask]], items: I
         for column, item in enumerate(items.names):
             both = total.both[0, column]
             share, rest = both / within, (held[column] - both) / (windows - within)
-            if total.informative[0, column] == 0 or share <= rest:
+            if total.informative[0, column] == 0:
                 continue
+            low, high = sorted((share, rest))
             yield {
                 "kind": FAULT,
                 "within": "runs with it",
@@ -207,8 +209,8 @@ def _of_faults(runs: Sequence[Held], faults: Sequence[dict[str, Mask]], items: I
                 "other_share": float(rest),
                 "runs": len(sides),
                 "other_runs": len(sides),
-                "growth_rate": float(share / rest) if rest > 0 else float("inf"),
-                "separated": bool(share == 1 and rest == 0),
+                "growth_rate": float(high / low) if low > 0 else float("inf"),
+                "separated": bool(high == 1 and low == 0),
                 "status": TOO_FEW if least > SIGNIFICANT else TESTED,
                 "needed_runs": 2 if least > SIGNIFICANT else None,
                 "p_value": None
@@ -217,21 +219,18 @@ def _of_faults(runs: Sequence[Held], faults: Sequence[dict[str, Mask]], items: I
             }
 
 
-def told_contrasts(found: pl.DataFrame, limit: int) -> Iterator[dict[str, object]]:
+def told_contrasts(found: pl.DataFrame, limit: int) -> Iterator[Row]:
     """The few contrasts that a person should read first: of what is HIGH or LOW more often than on the other side.
 
     Significant ones, the largest first; one a comparison, and two a metric group.
     """
     size = pl.col("share") - pl.col("other_share")
     said = found.filter(
-        pl.col("q_value") < SIGNIFICANT, size >= _LEAST_DIFFERENCE, ~pl.col("item").str.ends_with("_MED")
+        pl.col("q_value") < SIGNIFICANT, size >= _LEAST_DIFFERENCE, ~pl.col("item").str.ends_with(f"_{MEDIUM}")
     ).sort(size.round(6), "kind", "of", "item", descending=[True, False, False, False])
-    seen: set[tuple[object, ...]] = set()
-    groups: dict[str, int] = {}
-    for row in said.iter_rows(named=True):
-        group = str(row["item"]).rpartition("_")[0]
-        key = (row["kind"], row["within"], row["of"])
-        if len(seen) < limit and key not in seen and groups.get(group, 0) < 2:
-            seen.add(key)
-            groups[group] = groups.get(group, 0) + 1
-            yield row
+    return few(
+        said.iter_rows(named=True),
+        limit,
+        says=lambda row: [(row["kind"], row["within"], row["of"])],
+        about=lambda row: group_of(row["item"]),
+    )

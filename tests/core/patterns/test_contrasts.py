@@ -124,6 +124,8 @@ def test_a_fault_is_held_against_the_rest_of_its_runs():
     assert (told[0]["share"], told[0]["other_share"]) == (1.0, 0.0)
     assert told[0]["p_value"] == pytest.approx(120**-3, rel=0.01)
     assert told[0]["separated"]
+    tested = set(table.filter(kind="fault")["item"])
+    assert tested == set(ITEMS.names)  # whichever way they go: leaving out what falls would choose by the result
     always = [{"hog": np.ones(120, dtype=bool)}] * 4
     assert found(runs, [Unit("train", "W", "h")] * 4, always).is_empty()
 
