@@ -3,8 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample"
+
+# a busy machine makes any example slow once, and no test is about the time that one takes
+settings.register_profile("infrascope", deadline=None)
+settings.load_profile("infrascope")
 
 
 def pytest_addoption(parser):

@@ -202,7 +202,7 @@ def test_noise_on_a_large_level_keeps_its_digits(noise):
         st.floats(-1e4, 1e4).map(lambda v: round(v, 3)) | st.sampled_from([0.0, 1.0, 100.0]), min_size=3, max_size=30
     )
 )
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=150)
 def test_every_feature_has_the_value_of_tsfresh(values):
     x = np.array(values)
     found, expected = nan_for_none(features_of(x)), tsfresh_values(x)
@@ -289,7 +289,7 @@ def test_static_metrics_alone_give_their_level():
 
 
 @given(st.integers(5, 40), st.integers(3, 12), st.integers(1, 5), st.integers(0, 99))
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 def test_a_window_among_many_is_as_the_window_alone(length, samples, stride, seed):
     x = np.random.default_rng(seed).normal(size=length).round(1)
     found = window_features(telemetry(m=x), FeatureSettings(samples=samples, stride=stride))

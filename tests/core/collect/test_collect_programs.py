@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infrascope_core.collect import nvidia_smi, perf, turbostat
@@ -163,7 +163,6 @@ def test_a_tick_shows_the_last_value_before_it_until_that_is_stale() -> None:
     assert got == [[None], [2], [30], [30], [None], [None]]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_odd_output_never_raises_and_gives_numbers_or_nothing(text: str) -> None:
     table = turbostat.TableParser()

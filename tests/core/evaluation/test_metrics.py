@@ -71,7 +71,7 @@ def labelled(draw):
 
 
 @given(labelled(), st.integers(0, 12))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_range_auc_equals_its_literal_definition(windows, buffer):
     score, label, series = windows
     expected = literal_range_auc_pr(score, label, buffer, series)

@@ -21,7 +21,7 @@ def shifted(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @given(st.integers(1, 40), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_mean_and_variance_are_those_over_all_shifts(windows, seed):
     left, right = sides(windows, 3, 2, seed)
     found = Overlap.of_run(left, right)

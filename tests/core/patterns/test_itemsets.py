@@ -143,7 +143,7 @@ letters = st.lists(st.tuples(st.sampled_from("rst"), st.sets(st.sampled_from("ab
 
 
 @given(letters, st.integers(1, 4), st.sampled_from([0.1, 0.3, 0.5]))
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 def test_brute_force_agrees_on_everything(baskets, max_size, min_support):
     table = rows(*[(run, "".join(sorted(items))) for run, items in baskets])
     counts = {

@@ -127,7 +127,7 @@ VALUE = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(VALUE, min_size=n, max_size=n), min_size=1, max_size=5)))
 def test_any_columns_side_by_side_have_their_own_facts(columns):
     table = quality_metrics(samples_of({f"m{i}": values for i, values in enumerate(columns)}))

@@ -129,7 +129,7 @@ def test_a_representative_itself_correlates_with_what_it_stands_for():
     assert representatives(chain.r, np.array([0, 1, 2]), 0.8).tolist() == [0, 1, 2]  # above, not at, the threshold
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 12), st.floats(0.05, 0.99), st.randoms())
 def test_laws_of_representatives(size, threshold, random):
     rng = np.random.default_rng(random.getrandbits(32))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from infrascope_core.errors import InfraScopeError
@@ -191,7 +191,6 @@ def test_others_may_read_what_is_written(lake):
 TEXTS = st.lists(st.text(max_size=3), max_size=4)
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS)
 @example(["ab", "c"], ["a", "bc"])
 @example(["a", ""], ["a"])

@@ -137,7 +137,6 @@ VALUES = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(VALUES, st.sampled_from(["terciles", "mode_aware"]))
 def test_a_larger_value_never_has_a_lower_level(values, method):
     low, high, _ = cut(pooled(values), method)
@@ -146,7 +145,6 @@ def test_a_larger_value_never_has_a_lower_level(values, method):
     assert ranks == sorted(ranks)
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_the_mode_has_its_own_level(values):
     facts = pooled(values)
@@ -164,7 +162,6 @@ def test_the_mode_has_its_own_level(values):
         assert at == {value for value, its in alone.items() if its == name}
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_both_ends_have_their_levels_wherever_a_mode_lies_at_one_of_them(values):
     facts = pooled(values)
@@ -188,7 +185,7 @@ def test_the_table_of_a_tiny_fleet(fit):
     assert table["version"].null_count() == 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(VALUES, st.sampled_from(["terciles", "mode_aware"]))
 def test_what_is_fitted_is_what_pandas_describes(tmp_path_factory, values, method):
     file = tmp_path_factory.mktemp("fit") / "r.parquet"
@@ -346,7 +343,7 @@ def test_baskets_come_in_the_order_of_windows_whatever_the_order_of_rows(tmp_pat
     assert baskets([tmp_path / "run.parquet"], fitted, "cpu").equals(table)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(VALUES, VALUES)
 def test_baskets_have_the_levels_of_the_thresholds(fitted_on, values):
     low, high, _ = cut(pooled(fitted_on), "mode_aware")

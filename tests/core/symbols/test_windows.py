@@ -184,7 +184,7 @@ def runs(draw):
     return {f"m{i}": draw(st.lists(VALUE, min_size=samples, max_size=samples)) for i in range(columns)}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(runs(), st.integers(1, 5), st.sampled_from(REDUCERS), st.sampled_from(REDUCERS))
 def test_any_small_run_is_what_pandas_makes_of_it(metrics, samples, first, second):
     frame = pd.DataFrame(metrics, dtype=float).replace([np.inf, -np.inf], np.nan)
