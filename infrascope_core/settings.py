@@ -15,7 +15,7 @@ from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.errors import SettingsError
 from infrascope_core.evaluation.settings import EvaluationSettings
 from infrascope_core.hosts.settings import HostSettings
-from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.settings import IdentitySettings, MiningSettings, PhaseSettings
 from infrascope_core.quality.settings import ClassSettings, PruningCurveSettings, ReanalysisSettings, SelectionSettings
 from infrascope_core.reports.settings import EpisodeSettings, ReportSettings
 from infrascope_core.run_files.settings import ReaderSettings
@@ -40,6 +40,8 @@ class Settings(Section):
     selection: SelectionSettings = SelectionSettings()
     pruning_curve: PruningCurveSettings = PruningCurveSettings()
     mining: MiningSettings = MiningSettings()
+    identity: IdentitySettings = IdentitySettings()
+    phases: PhaseSettings = PhaseSettings()
     detectors: DetectorSettings = DetectorSettings()
     episodes: EpisodeSettings = EpisodeSettings()
     reports: ReportSettings = ReportSettings()

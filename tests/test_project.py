@@ -45,9 +45,15 @@ def imported(folder: Path) -> set[str]:
     return {normalised(distributions.get(package, [package])[0]) for package in foreign}
 
 
-@pytest.mark.parametrize(("package", "extra"), [("infrascope_core", "pandas"), ("infrascope_dagster", "ui")])
+@pytest.mark.parametrize(("package", "extra"), [("infrascope_core", ()), ("infrascope_dagster", EXTRAS["ui"])])
 def test_what_the_packages_import_is_declared(package, extra):
-    assert imported(ROOT / package) - names_of(EXTRAS[extra]) <= RUNTIME
+    assert imported(ROOT / package) - names_of(extra) <= RUNTIME
+
+
+def test_pandas_is_declared_where_frames_become_its_frames():
+    """Polars imports it on its own, so that no import of ours says so."""
+    uses = [file for file in (ROOT / "infrascope_core").rglob("*.py") if ".to_pandas(" in file.read_text("utf-8")]
+    assert not uses or "pandas" in RUNTIME
 
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks"])

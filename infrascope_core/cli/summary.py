@@ -114,6 +114,9 @@ def _show_rules(console: Console, summary: Summary) -> None:
             if told:
                 console.print(f"  {title}:")
                 _show_sentences(console, told)
+    if summary.accepted:
+        console.print("  which workload each run is:")
+        _show_sentences(console, [summary.identity])
     console.print()
 
 

@@ -14,24 +14,31 @@ from infrascope_core.numeric import Mask
 from infrascope_core.patterns.aliases import group_aliases
 from infrascope_core.patterns.contrasts import Unit, contrasts
 from infrascope_core.patterns.held import LEVELS, Held, Items, held
+from infrascope_core.patterns.identity import run_identity
 from infrascope_core.patterns.itemsets import frequent_itemsets
+from infrascope_core.patterns.phases import phase_changes
 from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
 from infrascope_core.patterns.scopes import same_scopes, scopes
 from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.signatures import Signature, signatures, workload_signatures
 from infrascope_core.patterns.tables import (
     ASSOCIATION_RULES,
     CONTRASTS,
     FREQUENT_ITEMSETS,
     GROUP_ALIASES,
     MINED_SCOPES,
+    PHASE_CHANGES,
+    RUN_IDENTITY,
     SEQUENTIAL_PATTERNS,
+    WORKLOAD_SIGNATURES,
 )
 from infrascope_core.recipes import recipe_of
-from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.runs import accepted, rows_of_run
 from infrascope_core.run_files.tables import FAULTS
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.store.product import Product, Scope, Tick
+from infrascope_core.store.product import Part, Product, Scope, Tick
+from infrascope_core.symbols.levels import thresholds_of_run
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
 _STAGE = "patterns"
@@ -156,6 +163,35 @@ def _why_none(windows: int, runs: int, groups: int, tested: int, mining: MiningS
     return "nothing that was tested holds in most runs"
 
 
+def _workload_signatures(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    found = [workload_signatures(runs, groups) for groups, runs in _signatures(folder, tick)]
+    return pl.concat([WORKLOAD_SIGNATURES.empty(), *found])
+
+
+def _run_identity(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    found = [run_identity(runs, groups, folder.settings.identity) for groups, runs in _signatures(folder, tick)]
+    return pl.concat([RUN_IDENTITY.empty(), *found])
+
+
+def _signatures(folder: DataFolder, tick: Tick) -> Iterator[tuple[list[str], list[Signature]]]:
+    """The metric groups of each platform, and its runs as wholes.
+
+    Groups whose levels vary too little within runs to be mined are kept: what is the same throughout a run may be what
+    tells its workload.
+    """
+    runs, done = accepted(folder).sort("run_key"), 0
+    thresholds, aliases = folder.lake.read(THRESHOLDS), folder.lake.read(GROUP_ALIASES)
+    for platform in runs["platform"].unique().sort():
+        groups = set(thresholds.filter(platform=platform)["metric_group"])
+        ordered = sorted(groups - set(aliases.filter(platform=platform)["metric_group"]))
+        own: list[Signature] = []
+        for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
+            own += signatures(folder.lake.read(BASKETS, key), ordered, "/".join(path))
+            done += 1
+            tick(done, runs.height)
+        yield ordered, own
+
+
 def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, list[str], Items]]:
     """Each platform with the groups that are mined, and their items."""
     for platform in runs["platform"].unique().sort():
@@ -205,6 +241,11 @@ def _mined_groups(folder: DataFolder, platform: str) -> list[str]:
     informative = folder.lake.read_cached(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)
     aliases = folder.lake.read_cached(GROUP_ALIASES).filter(platform=platform)
     return sorted(set(informative["metric_group"]) - set(aliases["metric_group"]))
+
+
+def _phase_changes(folder: DataFolder, key: str) -> pl.DataFrame:
+    informative = rows_of_run(folder, THRESHOLDS, key).filter(~pl.col("degenerate"))["metric_group"]
+    return phase_changes(folder.lake.read(BASKETS, key), sorted(informative), folder.settings.phases)
 
 
 PRODUCTS = (
@@ -269,5 +310,35 @@ PRODUCTS = (
         code_version="2",
         libraries=("numpy", "scipy"),
         decisions=(31,),
+    ),
+    Product(
+        _STAGE,
+        (WORKLOAD_SIGNATURES,),
+        Scope.MINED,
+        _workload_signatures,
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
+        libraries=("numpy",),
+        decisions=(32,),
+    ),
+    Product(
+        _STAGE,
+        (RUN_IDENTITY,),
+        Scope.COMPARED,
+        _run_identity,
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
+        settings=("identity",),
+        copied=True,
+        libraries=("numpy",),
+        decisions=(32,),
+    ),
+    Product(
+        _STAGE,
+        (PHASE_CHANGES,),
+        Scope.PER_RUN,
+        _phase_changes,
+        inputs=(BASKETS, Part(THRESHOLDS, thresholds_of_run)),
+        settings=("phases",),
+        libraries=("ruptures",),
+        decisions=(32,),
     ),
 )

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
 from infrascope_core.patterns.held import HIGH, LOW, MEDIUM, group_of, level_of
+from infrascope_core.patterns.identity import AS_CLAIMED, OTHER, TOO_FEW, runs_needed
+from infrascope_core.patterns.settings import IdentitySettings
 from infrascope_core.recipes import MetricGroup, Recipe
 
 _LEVELS = {LOW: "low", MEDIUM: "medium", HIGH: "high"}
 _ONSETS = {LOW: "fall", HIGH: "rise"}
+_ODD_RUNS = 3
+"""Most runs that are named because they do not look like what they claim to be."""
 
 
 def rule_sentence(rule: Mapping[str, Any], recipe: Recipe) -> str:
@@ -58,6 +64,31 @@ def contrast_sentence(row: Mapping[str, Any], recipe: Recipe) -> str:
     own, others = where[row["kind"]]
     before = "" if others.startswith("on ") else "in "
     return f"In {own}, {holds} {share}, {before}{others} {other} ({row['runs']} and {_runs(row['other_runs'])})."
+
+
+def identity_sentence(found: pl.DataFrame, recipe: Recipe, settings: IdentitySettings) -> str:
+    """Whether the runs are what they claim, in a sentence; `found` is the table `run_identity`."""
+    answered = found.filter(pl.col("status") != TOO_FEW)
+    if answered.is_empty():
+        needed = runs_needed(settings) + 1
+        return (
+            f"Whether runs are what their names claim cannot be told: it takes {needed} runs of a platform,"
+            " of workloads with several runs each."
+        )
+    odd = answered.filter(pl.col("status") != AS_CLAIMED).sort("status", "claimed_p_value", "run_key", "host")
+    like, left = answered.height - odd.height, found.height - answered.height
+    said = [f"{like} of {_runs(answered.height)} {'looks' if like == 1 else 'look'} like the workload of the name."]
+    for row in odd.head(_ODD_RUNS).iter_rows(named=True):
+        words = [recipe.by_name[name].words or name if name in recipe.by_name else name for name in row["differs_in"]]
+        other = f"like {row['nearest']}" if row["status"] == OTHER else "like none"
+        said.append(f"{row['run_key']} looks {other}{', unlike in ' + ', '.join(words) if words else ''}.")
+    if odd.height > _ODD_RUNS:
+        said.append(f"{odd.height - _ODD_RUNS} more do not look like theirs.")
+    if odd.height:
+        said.append(f"Of runs that are what they claim, {settings.false_unknown:.0%} are not recognized.")
+    if left:
+        said.append(f"Of {_runs(left)} it cannot be told: no other run has the same name, at another time.")
+    return " ".join(said)
 
 
 def _begins(item: str, groups: Mapping[str, MetricGroup]) -> str:

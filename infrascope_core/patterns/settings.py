@@ -31,3 +31,17 @@ class MiningSettings(Section):
     """Seed of the exchanges."""
     min_baskets: int = Field(100, ge=1)
     """A scope with fewer baskets is not mined: at 1 % support a single basket would make a pattern."""
+
+
+class IdentitySettings(Section):
+    """Whether a run looks like the workload that it claims to be."""
+
+    false_unknown: float = Field(0.08, gt=0, lt=1)
+    """Share of the runs that are what they claim, of which it may be denied: 8 %, which takes 12 other runs."""
+
+
+class PhaseSettings(Section):
+    """When the states of a run change."""
+
+    shortest_s: float = Field(10.0, gt=0)
+    """Shortest phase, seconds, but never less than four windows; what repeats within less is a state, not a phase."""

@@ -1,8 +1,26 @@
-"""The tables of the stage: itemsets and rules."""
+"""The tables of the stage: itemsets, rules, orders in time, contrasts, and what tells workloads apart."""
 
 from __future__ import annotations
 
-from infrascope_core.contract import FLAG, INT, METRIC_GROUP, PLATFORM, REAL, SCOPE, TEXT, TEXTS, TIME, Column, Table
+from infrascope_core.contract import (
+    FLAG,
+    HOST,
+    HOST_KEY,
+    INT,
+    METRIC_GROUP,
+    PHASE,
+    PLATFORM,
+    REAL,
+    RUN_KEY,
+    SCOPE,
+    TEXT,
+    TEXTS,
+    TIME,
+    WORKLOAD,
+    WORKLOAD_KEY,
+    Column,
+    Table,
+)
 
 FREQUENT_ITEMSETS = Table(
     "frequent_itemsets",
@@ -128,5 +146,69 @@ CONTRASTS = Table(
         Column("needed_runs", INT, "runs that the smaller side would need; none where it has them"),
         Column("p_value", REAL, "Mann-Whitney over runs, two-sided; of a fault, circular shifts of it"),
         Column("q_value", REAL, "Benjamini-Hochberg over all that was tested on the platform"),
+    ),
+)
+WORKLOAD_SIGNATURES = Table(
+    "workload_signatures",
+    "What the runs of a workload have in common: how each metric group is distributed in them, the median over runs.",
+    (*WORKLOAD_KEY, "metric_group"),
+    (
+        PLATFORM,
+        PHASE,
+        WORKLOAD,
+        METRIC_GROUP,
+        Column("runs", INT, "runs and hosts that have the group", of=("baskets.run_key",)),
+        Column("low_share", REAL, "share of a run's windows that are LOW", of=("baskets.level",)),
+        Column("med_share", REAL, "share that are MED", of=("baskets.level",)),
+        Column("high_share", REAL, "share that are HIGH", of=("baskets.level",)),
+        Column("lower_quartile", REAL, "a quarter of a run's windows are at or below it", of=("baskets.value",)),
+        Column("median", REAL, "half of them are", of=("baskets.value",)),
+        Column("upper_quartile", REAL, "three quarters of them are", of=("baskets.value",)),
+    ),
+)
+RUN_IDENTITY = Table(
+    "run_identity",
+    "Whether each run looks like the workload that its name claims, like another one, or like none that is known.",
+    HOST_KEY,
+    (
+        PLATFORM,
+        RUN_KEY,
+        HOST,
+        Column("claimed", TEXT, "platform/phase/workload by the name of the file"),
+        Column(
+            "status",
+            TEXT,
+            "as_claimed; other: it looks like `nearest` instead; unknown: like none; "
+            "too_few_runs: there is too little to hold it against",
+        ),
+        Column("nearest", TEXT, "platform/phase/workload of the nearest run of all"),
+        Column("nearest_run", TEXT, "that run", of=("baskets.run_key",)),
+        Column("distance", REAL, "distance from it: 1 is about that between two runs of a workload"),
+        Column("claimed_distance", REAL, "distance from the nearest other run of the claimed workload"),
+        Column("p_value", REAL, "share of the runs that are as far from their own workload as this from the nearest"),
+        Column("claimed_p_value", REAL, "share of the runs that are as far from theirs as this from the claimed one"),
+        Column("compared_runs", INT, "runs and hosts with another of their workload, which give the share"),
+        Column(
+            "differs_in",
+            TEXTS,
+            "metric groups in which it is most unlike the nearest run of the claimed workload, "
+            "or of all where that has no other; none if it is as claimed",
+        ),
+    ),
+)
+PHASE_CHANGES = Table(
+    "phase_changes",
+    "When the states of a run change for longer than a moment: startup, work, evaluation, the end.",
+    (*HOST_KEY, "change"),
+    (
+        RUN_KEY,
+        HOST,
+        Column("change", INT, "number of the change, from 0"),
+        Column("start_ts", TIME, "when the new phase begins, naive UTC as in the file", of=("baskets.start_ts",)),
+        Column("offset_s", REAL, "seconds from the run's first window", of=("baskets.start_ts",)),
+        Column(
+            "rises", TEXTS, "metric groups whose mean level is higher by half a level or more", of=("baskets.level",)
+        ),
+        Column("falls", TEXTS, "those whose mean level is lower", of=("baskets.level",)),
     ),
 )

@@ -16,9 +16,20 @@ import polars as pl
 from infrascope_core.anomalies.run_features import window_stride
 from infrascope_core.patterns.contrasts import told_contrasts
 from infrascope_core.patterns.rules import worth_reading
-from infrascope_core.patterns.sentences import contrast_sentence, rule_sentence, sequence_sentence
+from infrascope_core.patterns.sentences import (
+    contrast_sentence,
+    identity_sentence,
+    rule_sentence,
+    sequence_sentence,
+)
 from infrascope_core.patterns.sequences import told_sequences
-from infrascope_core.patterns.tables import ASSOCIATION_RULES, CONTRASTS, MINED_SCOPES, SEQUENTIAL_PATTERNS
+from infrascope_core.patterns.tables import (
+    ASSOCIATION_RULES,
+    CONTRASTS,
+    MINED_SCOPES,
+    RUN_IDENTITY,
+    SEQUENTIAL_PATTERNS,
+)
 from infrascope_core.patterns.timing import COURSE, OWN
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
@@ -69,6 +80,8 @@ class Summary:
         What follows what, on whole platforms.
     contrasts : list of (scope, sentence)
         What one kind of run does more of than another.
+    identity : str
+        Whether the runs are what their names claim.
     episodes : pl.DataFrame
         The most abnormal episodes, with `fault`: the labels that overlap them, if any.
     warehouse : Path
@@ -88,6 +101,7 @@ class Summary:
     rules: pl.DataFrame
     sequences: Sequence[tuple[str, str]]
     contrasts: Sequence[tuple[str, str]]
+    identity: str
     episodes: pl.DataFrame
     warehouse: Path
 
@@ -132,6 +146,7 @@ def summarize(folder: DataFolder, rules: int = 5, episodes: int = 8) -> Summary:
         rules=told_rules(folder, rules),
         sequences=told_orders(folder),
         contrasts=told_differences(folder),
+        identity=identity_sentence(lake.read(RUN_IDENTITY), recipe_of(folder), folder.settings.identity),
         episodes=worst_episodes(folder, runs["run_key"].to_list(), episodes),
         warehouse=folder.warehouse,
     )

@@ -17,6 +17,7 @@ from infrascope_core.run_files.telemetry import KEY_COLUMNS, metrics_by_host
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Part, Product, Scope, Tick
 from infrascope_core.symbols import curation, discretization, windows
+from infrascope_core.symbols.levels import thresholds_of_run
 from infrascope_core.symbols.tables import BASKETS, CURATED_METRICS, GROUP_WINDOWS, THRESHOLDS
 
 _STAGE = "symbols"
@@ -78,11 +79,6 @@ def _recipe(folder: DataFolder, unit: str) -> str:
     return recipe_of(folder).model_dump_json()
 
 
-def _thresholds_of_run(folder: DataFolder, key: str) -> str:
-    what = ("versions of thresholds", folder.lake.version(THRESHOLDS), platform_of(folder, key))
-    return folder.once(what, lambda: ",".join(rows_of_run(folder, THRESHOLDS, key)["version"].unique().sort()))
-
-
 PRODUCTS = (
     Product(
         _STAGE,
@@ -120,7 +116,7 @@ PRODUCTS = (
         (BASKETS,),
         Scope.PER_RUN,
         _baskets,
-        inputs=(GROUP_WINDOWS, Part(THRESHOLDS, _thresholds_of_run)),
+        inputs=(GROUP_WINDOWS, Part(THRESHOLDS, thresholds_of_run)),
         libraries=("duckdb",),
         decisions=(6,),
     ),

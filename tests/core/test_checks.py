@@ -232,7 +232,16 @@ def test_patterns_are_stale_once_the_baskets_change(pooled):
     frame = pooled.folder.lake.read(BASKETS, "r1")
     pooled.folder.lake.write(frame, BASKETS, "r1", "made from something else")
     assert findings(pooled) == dict.fromkeys(
-        ("frequent_itemsets", "association_rules", "mined_scopes", "sequential_patterns", "contrasts"), CHANGED
+        (
+            "frequent_itemsets",
+            "association_rules",
+            "mined_scopes",
+            "sequential_patterns",
+            "contrasts",
+            "workload_signatures",
+            "run_identity",
+        ),
+        CHANGED,
     )
 
 

@@ -159,3 +159,45 @@ def test_orders_and_contrasts_are_told(filled, capsys):
     text = printed(filled, capsys)
     assert "Disk writes rise, then I/O pressure rises 1 s later: 66 of 108 times, 26 expected; 8 of 14 runs." in text
     assert "During hog, CPU utilization is high 96% of the time, else 1% (1 run)." in text
+
+
+IDENTITY: dict[str, object] = {
+    "platform": "gpu", "host": "h", "claimed": "gpu/train/W", "status": "as_claimed", "compared_runs": 14,
+    "claimed_p_value": 0.5, "differs_in": [],
+}  # fmt: skip
+
+
+def identities(filled: HandMade, *rows: dict[str, object]) -> None:
+    filled.put("run_identity", None, *(IDENTITY | {"run_key": f"r{i}"} | row for i, row in enumerate(rows)))
+
+
+def test_runs_that_are_not_what_they_claim_are_named(filled, capsys):
+    odd = {"claimed_p_value": 0.05}
+    like_another = odd | {"status": "other", "nearest": "gpu/infer/V", "differs_in": ["GPU_util", "Mine"]}
+    identities(filled, {}, {}, like_another, odd | {"status": "unknown"}, {"status": "too_few_runs"})
+    text = " ".join(printed(filled, capsys).split())
+    assert "2 of 4 runs look like the workload of the name." in text
+    assert "r2 looks like gpu/infer/V, unlike in GPU utilization, Mine. r3 looks like none." in text
+    assert "Of runs that are what they claim, 8% are not recognized." in text
+    assert "Of 1 run it cannot be told: no other run has the same name, at another time." in text
+
+
+def test_of_many_runs_that_are_not_what_they_claim_three_are_named(filled, capsys):
+    identities(filled, *[{"status": "unknown"}] * 5)
+    text = " ".join(printed(filled, capsys).split())
+    assert text.count("looks like none") == 3
+    assert "2 more do not look like theirs." in text
+
+
+def test_that_all_runs_are_what_they_claim_takes_one_sentence(filled, capsys):
+    identities(filled, {}, {})
+    text = printed(filled, capsys)
+    assert "- 2 of 2 runs look like the workload of the name." in text
+    assert "not recognized" not in text
+    assert "cannot be told" not in text
+
+
+def test_what_cannot_be_told_of_any_run_says_what_it_takes(filled, capsys):
+    identities(filled, {"status": "too_few_runs"})
+    text = " ".join(printed(filled, capsys).split())
+    assert "cannot be told: it takes 13 runs of a platform" in text
