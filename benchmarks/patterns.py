@@ -22,6 +22,7 @@ from infrascope_core.patterns.held import Held, Items
 from infrascope_core.patterns.itemsets import frequent_itemsets
 from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps
 from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.recipes import load_recipe
 
 GROUPS, RUNS, WINDOWS = 11, 100, 2_000
 LEVELS = ("LOW", "MED", "HIGH")
@@ -120,7 +121,7 @@ def _runs(runs: list[np.ndarray]) -> tuple[list[Held], Items]:
             holds[np.arange(len(levels)), column[group, levels[:, group]]] = True
         start = datetime(2026, 11, 1) + timedelta(hours=number)
         times = [start + timedelta(seconds=i) for i in range(len(levels))]
-        found.append(Held(f"r{number:04d}", "h1", f"W{number % 10}", holds, times))
+        found.append(Held(f"r{number:04d}", "h1", f"W{number % 10}", holds, times, np.arange(len(holds))))
     return found, items
 
 
@@ -129,7 +130,7 @@ def _rules(runs: list[Held], items: Items, most: int) -> pl.DataFrame:
     tally = Tally(items, most)
     for run in runs:
         tally.add(run_overlaps(run.holds, items, most))
-    return association_rules(tally, runs, "bench", settings, {})
+    return association_rules(tally, runs, "bench", settings, load_recipe("default"))
 
 
 def _one_hot(baskets: pl.DataFrame) -> object:

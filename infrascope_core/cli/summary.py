@@ -110,7 +110,7 @@ def _show_rules(console: Console, summary: Summary) -> None:
                 console.print(f"  {title}:")
             _show_sentences(console, told)
         for title, found in (("one after the other", summary.sequences), ("what differs", summary.contrasts)):
-            told = [sentence for own, sentence in found if own == scope]
+            told = found.filter(scope=scope)["sentence"].to_list()
             if told:
                 console.print(f"  {title}:")
                 _show_sentences(console, told)

@@ -22,8 +22,10 @@ from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
 from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of
 from infrascope_core.patterns.rules import SIGNIFICANT
+from infrascope_core.patterns.sentences import contrast_sentence
 from infrascope_core.patterns.tables import CONTRASTS
-from infrascope_core.patterns.telling import Row, few
+from infrascope_core.patterns.telling import Row, few, in_words
+from infrascope_core.recipes import Recipe
 
 TESTED, TOO_FEW = "tested", "too_few_runs"
 PHASE, WORKLOAD, HOST, FAULT = "phase", "workload", "host", "fault"
@@ -31,6 +33,8 @@ _MOST_ARRANGEMENTS = 20_000
 """Ways to deal runs to two sides, up to which all are tried."""
 _TIE = 1e-9
 """Sums of ranks that are nearer than this are equal: ranks are halves."""
+_TOLD = 5
+"""Most contrasts of a platform that are shown."""
 _LEAST_DIFFERENCE = 0.2
 """Difference between shares of windows from which a contrast is told."""
 
@@ -45,7 +49,13 @@ class Unit:
 
 
 def contrasts(
-    runs: Sequence[Held], units: Sequence[Unit], faults: Sequence[dict[str, Mask]], items: Items, platform: str
+    runs: Sequence[Held],
+    units: Sequence[Unit],
+    faults: Sequence[dict[str, Mask]],
+    items: Items,
+    platform: str,
+    *,
+    recipe: Recipe,
 ) -> pl.DataFrame:
     """All contrasts of a platform.
 
@@ -61,6 +71,8 @@ def contrasts(
         What the runs hold.
     platform : str
         Written into the column `scope`.
+    recipe : Recipe
+        Words of the metric groups.
 
     Returns
     -------
@@ -73,15 +85,19 @@ def contrasts(
     rows += list(_of_faults(runs, faults, items))
     table = pl.DataFrame(
         [{"scope": platform, **row} for row in rows],
-        schema={name: dtype for name, dtype in CONTRASTS.schema.items() if name != "q_value"},
+        schema={
+            name: dtype for name, dtype in CONTRASTS.schema.items() if name not in {"q_value", "shown", "sentence"}
+        },
         orient="row",
     )
     tested = table["p_value"].is_not_null().to_numpy()
     q = np.full(len(table), np.nan)
     if tested.any():
         q[tested] = false_discovery_control(table["p_value"].drop_nulls().to_numpy())
-    found = table.with_columns(q_value=pl.Series(q, nan_to_null=True)).select(CONTRASTS.schema.names())
-    return found.cast(CONTRASTS.schema).sort("kind", "within", "of", "against", "item")
+    found = table.with_columns(q_value=pl.Series(q, nan_to_null=True)).sort("kind", "within", "of", "against", "item")
+    told = (row["place"] for row in told_contrasts(found.with_row_index("place"), _TOLD))
+    worded = in_words(found, CONTRASTS, told, lambda row: contrast_sentence(row, recipe))
+    return worded.select(CONTRASTS.schema.names())
 
 
 @dataclass(frozen=True)

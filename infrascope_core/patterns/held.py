@@ -70,6 +70,8 @@ class Held:
         Windows in the order of time; those without any group's level are left out.
     start : list of datetime, windows
         When each window begins.
+    window : ndarray of int, windows
+        Their numbers.
     """
 
     run_key: str
@@ -77,6 +79,7 @@ class Held:
     workload: str
     holds: Mask
     start: Sequence[datetime]
+    window: Ints
 
     @cached_property
     def window_s(self) -> float | None:
@@ -106,5 +109,7 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
         known = rows.filter(pl.col("item").is_in(items.names)).join(windows.select("window", "row"), on="window")
         holds = np.zeros((windows.height, len(items.names)), dtype=bool)
         holds[known["row"].to_numpy(), known["item"].replace_strict(number, return_dtype=pl.Int64).to_numpy()] = True
-        found.append(Held(str(run_key), str(host), workload, holds, windows["start_ts"].to_list()))
+        found.append(
+            Held(str(run_key), str(host), workload, holds, windows["start_ts"].to_list(), windows["window"].to_numpy())
+        )
     return found

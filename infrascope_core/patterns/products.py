@@ -73,9 +73,9 @@ def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining, subsystem_of = folder.settings.mining, recipe_of(folder).subsystem_of
+    mining, recipe = folder.settings.mining, recipe_of(folder)
     found = [
-        association_rules(tally, own, scope, mining, subsystem_of)
+        association_rules(tally, own, scope, mining, recipe)
         for scope, tally, own in _scopes(
             folder,
             tick,
@@ -88,9 +88,9 @@ def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> p
 
 
 def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining = folder.settings.mining
+    mining, recipe = folder.settings.mining, recipe_of(folder)
     found = [
-        sequential_patterns(tally, own, scope, mining)
+        sequential_patterns(tally, own, scope, mining, recipe)
         for scope, tally, own in _scopes(
             folder,
             tick,
@@ -114,7 +114,7 @@ def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
                 units.append(Unit(phase, workload, one.host))
                 faults.append(_windows_of_faults(one, labels))
         if own and items.names:
-            found.append(contrasts(own, units, faults, items, platform))
+            found.append(contrasts(own, units, faults, items, platform, recipe=recipe_of(folder)))
         done += of_platform.height
         tick(done, runs.height)
     return pl.concat(found)

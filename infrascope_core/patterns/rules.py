@@ -6,7 +6,7 @@ SIGMOD 1993). The test is in `co_occurrence`; whether a rule has times of its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,15 +16,21 @@ from scipy.stats import false_discovery_control
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, Side, by_shift, chance_of_as_much, normal_chance
 from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of
+from infrascope_core.patterns.sentences import rule_sentence
 from infrascope_core.patterns.settings import MiningSettings
-from infrascope_core.patterns.tables import ASSOCIATION_RULES
-from infrascope_core.patterns.telling import few
-from infrascope_core.patterns.timing import timings
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, EXAMPLES
+from infrascope_core.patterns.telling import few, in_words
+from infrascope_core.patterns.timing import COURSE, OWN, timings
+from infrascope_core.recipes import Recipe
 
 SIGNIFICANT = 0.05
 """Largest q-value of a rule, and largest probability of what else it must show."""
 _AGREEING = 2 / 3
 """Least share of the informative runs in which both sides overlap more than expected."""
+_TOLD = 5
+"""Most rules that are shown of a timing."""
+_EXAMPLES = 3
+"""Most examples of a rule, each of another run."""
 _AT_ONCE = 2**22
 """Windows x rules that are looked at together, to bound memory."""
 
@@ -147,7 +153,7 @@ class _Candidates:
 
 
 def association_rules(
-    tally: Tally, runs: Sequence[Held], scope: str, settings: MiningSettings, subsystem_of: Mapping[str, str]
+    tally: Tally, runs: Sequence[Held], scope: str, settings: MiningSettings, recipe: Recipe
 ) -> pl.DataFrame:
     """The rules of a scope that hold up.
 
@@ -160,14 +166,14 @@ def association_rules(
     scope : str
         Written into the column `scope`.
     settings : MiningSettings
-        `min_support`, `min_gain`, `min_runs`, `random_state`.
-    subsystem_of : Mapping of str to str
-        Subsystem by metric group; a group that is not named is `Other`.
+        `min_support`, `min_gain`, `min_runs`, `max_rules`, `random_state`.
+    recipe : Recipe
+        Subsystems and words of the metric groups; the subsystem of one that it lacks is `Other`.
 
     Returns
     -------
     polars.DataFrame
-        Table `association_rules`, the largest z first.
+        Table `association_rules`: those that are shown, and of the others those with the largest z; the largest first.
 
     Notes
     -----
@@ -191,7 +197,7 @@ def association_rules(
         kept = np.flatnonzero(part.holds_up & (own < SIGNIFICANT))
         frames.append(_table(part, kept, p, own, tally))
     found = pl.concat(frames).with_columns(scope=pl.lit(scope), tested=pl.lit(tested))
-    return _described(found, tally.items, runs, settings, subsystem_of)
+    return _described(found, tally.items, runs, settings, recipe)
 
 
 def to_be_tested(both: Array, windows: int, items: Items, settings: MiningSettings) -> int:
@@ -317,6 +323,7 @@ def _table(rules: _Candidates, kept: Ints, p: Array, q: Array, tally: Tally) -> 
             "confidence": confidence,
             "expected": rules.expected[kept] / left,
             "lift": confidence / share_right,
+            "excess_windows": both - rules.expected[kept],
             "leverage": both / tally.windows - left / tally.windows * share_right,
             "conviction": conviction,
             "runs": rules.present[kept],
@@ -331,14 +338,14 @@ def _table(rules: _Candidates, kept: Ints, p: Array, q: Array, tally: Tally) -> 
 
 
 def _described(
-    found: pl.DataFrame, items: Items, runs: Sequence[Held], settings: MiningSettings, subsystem_of: Mapping[str, str]
+    found: pl.DataFrame, items: Items, runs: Sequence[Held], settings: MiningSettings, recipe: Recipe
 ) -> pl.DataFrame:
-    """Rules with the names of their items, their timing and an example."""
+    """Rules with the names of their items, their timing, examples, and words."""
+    subsystem_of = recipe.subsystem_of
     left, right = found.select("first", "second").to_numpy(), found["right"].to_numpy()
     sides = [[items.names[i] for i in row if i >= 0] for row in left.tolist()]
     subsystems = [{subsystem_of.get(items.groups[i], "Other") for i in row if i >= 0} for row in left.tolist()]
     of_right = [subsystem_of.get(items.groups[i], "Other") for i in right.tolist()]
-    examples = list(_examples(left, right, runs))
     named = found.with_columns(
         antecedent=pl.Series(sides, dtype=pl.List(pl.String)),
         consequent=pl.Series([[items.names[i]] for i in right.tolist()], dtype=pl.List(pl.String)),
@@ -346,16 +353,25 @@ def _described(
             [own not in others for own, others in zip(of_right, subsystems, strict=True)], dtype=pl.Boolean
         ),
         timing=pl.Series(timings(_sides(left, right, runs), runs, settings), dtype=pl.String),
-        example_run=pl.Series([run.run_key for run, _ in examples], dtype=pl.String),
-        example_host=pl.Series([run.host for run, _ in examples], dtype=pl.String),
-        example_ts=pl.Series([run.start[at] for run, at in examples], dtype=pl.Datetime("us")),
+        examples=pl.Series(list(_examples(left, right, runs)), dtype=EXAMPLES),
     )
     order = ["z", pl.col("antecedent").list.join(" "), pl.col("consequent").list.join(" ")]
-    return (
-        named.sort(order, descending=[True, False, False])
-        .select(ASSOCIATION_RULES.schema.names())
-        .cast(ASSOCIATION_RULES.schema)
-    )
+    ranked = named.sort(order, descending=[True, False, False]).with_row_index("number")
+    told = in_words(ranked, ASSOCIATION_RULES, _told(ranked), lambda row: rule_sentence(row, recipe))
+    kept = told.sort(pl.col("shown").is_null(), "number").head(settings.max_rules).sort("number")
+    return kept.select(ASSOCIATION_RULES.schema.names())
+
+
+def _told(rules: pl.DataFrame) -> list[int]:
+    """Which rules of a scope are told, by their `number`, the first first.
+
+    Those at times of a run's own, then those in the course of the job; where there are neither, those of which
+    that is not known.
+    """
+    chosen = [worth_reading(rules, _TOLD, [timing])["number"] for timing in (OWN, COURSE)]
+    if not any(map(len, chosen)):
+        chosen = [worth_reading(rules, _TOLD)["number"]]
+    return pl.concat(chosen).to_list()
 
 
 def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple[Mask, Mask]]]:
@@ -364,12 +380,25 @@ def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple
         yield [(_left(run.holds, left[at : at + 1])[:, 0], run.holds[:, right[at]]) for run in runs]
 
 
-def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[tuple[Held, int]]:
-    """For each rule, the run that has most of it beyond the expected, and where both sides hold longest."""
+def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[dict[str, object]]]:
+    """For each rule, the runs that have most of it beyond the expected, and where both sides hold longest in them."""
     for sides in _sides(left, right, runs):
-        excess = [float((a & c).sum() - a.sum() * c.sum() / max(len(a), 1)) for a, c in sides]
-        best = int(np.argmax(excess))
-        yield runs[best], _longest(sides[best][0] & sides[best][1])
+        excess = np.array([(a & c).sum() - a.sum() * c.sum() / max(len(a), 1) for a, c in sides])
+        found: dict[str, dict[str, object]] = {}
+        for number in np.argsort(-excess, kind="stable"):
+            a, c = sides[number]
+            run = runs[number]
+            if len(found) == _EXAMPLES or not (a & c).any():
+                break
+            if run.run_key not in found:
+                at = _longest(a & c)
+                found[run.run_key] = {
+                    "run_key": run.run_key,
+                    "host": run.host,
+                    "window": int(run.window[at]),
+                    "start_ts": run.start[at],
+                }
+        yield list(found.values())
 
 
 def _longest(holds: Mask) -> int:

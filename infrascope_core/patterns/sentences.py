@@ -28,7 +28,7 @@ def rule_sentence(rule: Mapping[str, Any], recipe: Recipe) -> str:
     Parameters
     ----------
     rule : mapping
-        A row of `association_rules`.
+        A row of `association_rules`, but for its sentence.
     recipe : Recipe
         Its groups' words; a group that the recipe lacks is named as it is.
     """
@@ -37,8 +37,8 @@ def rule_sentence(rule: Mapping[str, Any], recipe: Recipe) -> str:
     (right,) = rule["consequent"]
     often = f"{rule['confidence']:.0%} of such windows, {rule['expected']:.0%} would be expected in the same runs"
     runs = f"{rule['agreeing_runs']} of {rule['informative_runs']} runs"
-    example = f"{rule['example_run']} at {rule['example_ts']:%H:%M:%S}"
-    return f"While {left}, {_holds(right, groups)}: {often}; {runs}. For example {example}."
+    example = "".join(f" For example {e['run_key']} at {e['start_ts']:%H:%M:%S}." for e in rule["examples"][:1])
+    return f"While {left}, {_holds(right, groups)}: {often}; {runs}.{example}"
 
 
 def sequence_sentence(row: Mapping[str, Any], recipe: Recipe) -> str:

@@ -17,14 +17,18 @@ from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
 from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of, level_of
 from infrascope_core.patterns.rules import SIGNIFICANT
+from infrascope_core.patterns.sentences import sequence_sentence
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import SEQUENTIAL_PATTERNS
-from infrascope_core.patterns.telling import Row, few
+from infrascope_core.patterns.telling import Row, few, in_words
+from infrascope_core.recipes import Recipe
 
 _HELD = 2
 """Windows that a level must hold before and after an onset: a level that is left at once was none."""
 _AGREEING = 1 / 2
 """Least share of the informative runs with more joint onsets than expected."""
+_TOLD = 3
+"""Most orders of a scope that are shown."""
 _LONGEST_WINDOW_S = 1.5
 """In longer windows an order of seconds does not show."""
 
@@ -143,7 +147,9 @@ def _at_lag(begins: Mask, lag: int) -> Array:
     return joint
 
 
-def sequential_patterns(tally: OrderTally, runs: Sequence[Held], scope: str, settings: MiningSettings) -> pl.DataFrame:
+def sequential_patterns(
+    tally: OrderTally, runs: Sequence[Held], scope: str, settings: MiningSettings, recipe: Recipe
+) -> pl.DataFrame:
     """The orders of a scope that hold up.
 
     Parameters
@@ -156,6 +162,8 @@ def sequential_patterns(tally: OrderTally, runs: Sequence[Held], scope: str, set
         Written into the column `scope`.
     settings : MiningSettings
         `min_joint_onsets`, `min_runs`.
+    recipe : Recipe
+        Words of the metric groups.
 
     Returns
     -------
@@ -213,8 +221,10 @@ def sequential_patterns(tally: OrderTally, runs: Sequence[Held], scope: str, set
             "tested": [len(first)] * len(kept),
         },
         schema_overrides={"scope": pl.String, "first": pl.String, "then": pl.String, "tested": pl.Int64},
-    ).cast(SEQUENTIAL_PATTERNS.schema)
-    return found.sort("z", "first", "then", descending=[True, False, False])
+    )
+    ranked = found.sort("z", "first", "then", descending=[True, False, False])
+    told = (row["place"] for row in told_sequences(ranked.with_row_index("place"), _TOLD))
+    return in_words(ranked, SEQUENTIAL_PATTERNS, told, lambda row: sequence_sentence(row, recipe))
 
 
 def _sides(begins: Mask, lag: int) -> tuple[Mask, Mask, int]:

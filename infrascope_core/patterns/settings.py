@@ -19,6 +19,8 @@ class MiningSettings(Section):
     min_gain: float = Field(0.1, ge=0, lt=1)
     """Least confidence of a rule beyond what the same runs make one expect, and beyond what a part of its left side
     has."""
+    max_rules: int = Field(500, ge=1)
+    """Most rules of a scope that are stored."""
     min_runs: int = Field(3, ge=1)
     """Fewest runs (run and host) of a rule in which both of its sides vary."""
     longest_lag_s: int = Field(5, ge=1)
@@ -36,8 +38,8 @@ class MiningSettings(Section):
 class IdentitySettings(Section):
     """Whether a run looks like the workload that it claims to be."""
 
-    false_unknown: float = Field(0.08, gt=0, lt=1)
-    """Share of the runs that are what they claim, of which it may be denied: 8 %, which takes 12 other runs."""
+    false_unknown: float = Field(0.09, gt=0, lt=1)
+    """Share of the runs that are what they claim, of which it may be denied; 9 % takes 11 other runs."""
 
 
 class PhaseSettings(Section):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from infrascope_core.contract import (
     FLAG,
     HOST,
@@ -22,9 +24,15 @@ from infrascope_core.contract import (
     Table,
 )
 
+EXAMPLES = pl.List(
+    pl.Struct({"run_key": pl.String(), "host": pl.String(), "window": pl.Int64(), "start_ts": pl.Datetime("us")})
+)
+"""Moments to look at: window and time of its start."""
+
 FREQUENT_ITEMSETS = Table(
     "frequent_itemsets",
-    "Sets of items that occur together in at least the minimum share of a scope's baskets.",
+    "Sets of up to `mining.max_size` items that occur together in at least the minimum share of a scope's baskets: "
+    "larger ones are not listed, but `closed` and `maximal` know of them.",
     ("scope", "items"),
     (
         SCOPE,
@@ -48,6 +56,7 @@ ASSOCIATION_RULES = Table(
         Column("support", REAL, "share of the windows with both sides", of=("baskets.item",)),
         Column("confidence", REAL, "share of the antecedent's windows that hold the consequent", of=("baskets.item",)),
         Column("expected", REAL, "the same on average, if one side is shifted in time within each run"),
+        Column("excess_windows", REAL, "windows with both sides beyond the expected", of=("baskets.item",)),
         Column("lift", REAL, "confidence / share of the windows with the consequent", of=("baskets.item",)),
         Column("leverage", REAL, "support minus what independence gives", of=("baskets.item",)),
         Column("conviction", REAL, "(1 - support of consequent) / (1 - confidence); infinite if confidence is 1"),
@@ -66,9 +75,14 @@ ASSOCIATION_RULES = Table(
             "undecided: neither is shown; unknown: no workload has two runs",
         ),
         Column("cross_subsystem", FLAG, "the two sides share no subsystem"),
-        Column("example_run", TEXT, "the run with most overlap beyond the expected", of=("baskets.run_key",)),
-        Column("example_host", TEXT, "its host", of=("baskets.host",)),
-        Column("example_ts", TIME, "where both sides hold longest in it", of=("baskets.start_ts",)),
+        Column("shown", INT, "rank among the rules of the scope that people are shown; none of those that are not"),
+        Column(
+            "examples",
+            EXAMPLES,
+            "up to three runs with most overlap beyond the expected, and the window with which both sides hold longest",
+            of=("baskets.run_key", "baskets.host", "baskets.window", "baskets.start_ts"),
+        ),
+        Column("sentence", TEXT, "the rule in words"),
     ),
 )
 GROUP_ALIASES = Table(
@@ -123,6 +137,8 @@ SEQUENTIAL_PATTERNS = Table(
         Column("p_value", REAL, "share of the ways to shift each run that give as many, times the number of lags"),
         Column("q_value", REAL, "Benjamini-Hochberg over all pairs of the scope"),
         Column("tested", INT, "pairs that were tested in the scope"),
+        Column("shown", INT, "rank among the orders of the scope that people are shown; none of those that are not"),
+        Column("sentence", TEXT, "the order in words"),
     ),
 )
 CONTRASTS = Table(
@@ -146,6 +162,8 @@ CONTRASTS = Table(
         Column("needed_runs", INT, "runs that the smaller side would need; none where it has them"),
         Column("p_value", REAL, "Mann-Whitney over runs, two-sided; of a fault, circular shifts of it"),
         Column("q_value", REAL, "Benjamini-Hochberg over all that was tested on the platform"),
+        Column("shown", INT, "rank among the contrasts of the platform that people are shown; none of the others"),
+        Column("sentence", TEXT, "the contrast in words"),
     ),
 )
 WORKLOAD_SIGNATURES = Table(

@@ -14,15 +14,8 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.anomalies.run_features import window_stride
-from infrascope_core.patterns.contrasts import told_contrasts
-from infrascope_core.patterns.rules import worth_reading
-from infrascope_core.patterns.sentences import (
-    contrast_sentence,
-    identity_sentence,
-    rule_sentence,
-    sequence_sentence,
-)
-from infrascope_core.patterns.sequences import told_sequences
+from infrascope_core.contract import Table
+from infrascope_core.patterns.sentences import identity_sentence
 from infrascope_core.patterns.tables import (
     ASSOCIATION_RULES,
     CONTRASTS,
@@ -30,7 +23,6 @@ from infrascope_core.patterns.tables import (
     RUN_IDENTITY,
     SEQUENTIAL_PATTERNS,
 )
-from infrascope_core.patterns.timing import COURSE, OWN
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import plan_of_platform
 from infrascope_core.recipes import recipe_of
@@ -73,13 +65,8 @@ class Summary:
         platform, metric_group: groups whose levels carry no information, which are not mined.
     mined : pl.DataFrame
         Rows of `mined_scopes` of whole platforms.
-    rules : pl.DataFrame
-        Rules of whole platforms that are worth reading: rows of `association_rules`, and `sentence`; those at times of
-        a run's own, then those in the course of the job; where there are neither, those of which that is not known.
-    sequences : list of (scope, sentence)
-        What follows what, on whole platforms.
-    contrasts : list of (scope, sentence)
-        What one kind of run does more of than another.
+    rules, sequences, contrasts : pl.DataFrame
+        Rows of `association_rules`, `sequential_patterns` and `contrasts` of whole platforms that are shown.
     identity : str
         Whether the runs are what their names claim.
     episodes : pl.DataFrame
@@ -99,8 +86,8 @@ class Summary:
     degenerate: pl.DataFrame
     mined: pl.DataFrame
     rules: pl.DataFrame
-    sequences: Sequence[tuple[str, str]]
-    contrasts: Sequence[tuple[str, str]]
+    sequences: pl.DataFrame
+    contrasts: pl.DataFrame
     identity: str
     episodes: pl.DataFrame
     warehouse: Path
@@ -111,15 +98,15 @@ class Summary:
         return int(self.verdicts.filter(pl.col("verdict") != "not_judged")["runs"].sum())
 
 
-def summarize(folder: DataFolder, rules: int = 5, episodes: int = 8) -> Summary:
+def summarize(folder: DataFolder, episodes: int = 8) -> Summary:
     """Summarize what the lake holds now.
 
     Parameters
     ----------
     folder : DataFolder
         The data folder.
-    rules, episodes : int
-        Most rows of each; of rules, for each platform and timing.
+    episodes : int
+        Most rows of them.
     """
     runs = accepted(folder)
     lake = folder.lake
@@ -143,45 +130,19 @@ def summarize(folder: DataFolder, rules: int = 5, episodes: int = 8) -> Summary:
         metrics=use_of_metrics(folder),
         degenerate=thresholds.filter("degenerate").select("platform", "metric_group"),
         mined=lake.read(MINED_SCOPES).filter(~pl.col("scope").str.contains("/")),
-        rules=told_rules(folder, rules),
-        sequences=told_orders(folder),
-        contrasts=told_differences(folder),
+        rules=_shown(folder, ASSOCIATION_RULES),
+        sequences=_shown(folder, SEQUENTIAL_PATTERNS),
+        contrasts=_shown(folder, CONTRASTS),
         identity=identity_sentence(lake.read(RUN_IDENTITY), recipe_of(folder), folder.settings.identity),
         episodes=worst_episodes(folder, runs["run_key"].to_list(), episodes),
         warehouse=folder.warehouse,
     )
 
 
-def told_rules(folder: DataFolder, most: int) -> pl.DataFrame:
-    """The rules of whole platforms that are worth reading, with the column `sentence`."""
-    rules, recipe = folder.lake.read(ASSOCIATION_RULES), recipe_of(folder)
-    wide = rules.filter(~pl.col("scope").str.contains("/"))
-    chosen = pl.concat([worth_reading(wide, most, [timing]) for timing in (OWN, COURSE)])
-    rest = wide.filter(~pl.col("scope").is_in(chosen["scope"].unique().to_list()))
-    chosen = pl.concat([chosen, worth_reading(rest, most)])
-    sentences = [rule_sentence(row, recipe) for row in chosen.iter_rows(named=True)]
-    return chosen.with_columns(sentence=pl.Series(sentences, dtype=pl.String))
-
-
-def told_orders(folder: DataFolder, most: int = 3) -> list[tuple[str, str]]:
-    """The orders in time of whole platforms that are worth reading: scope and sentence."""
-    found, recipe = folder.lake.read(SEQUENTIAL_PATTERNS), recipe_of(folder)
-    wide = found.filter(~pl.col("scope").str.contains("/"))
-    return [
-        (str(scope), sequence_sentence(row, recipe))
-        for (scope,), own in wide.group_by("scope", maintain_order=True)
-        for row in told_sequences(own, most)
-    ]
-
-
-def told_differences(folder: DataFolder, most: int = 5) -> list[tuple[str, str]]:
-    """The contrasts that are worth reading: platform and sentence."""
-    found, recipe = folder.lake.read(CONTRASTS), recipe_of(folder)
-    return [
-        (str(scope), contrast_sentence(row, recipe))
-        for (scope,), own in found.group_by("scope", maintain_order=True)
-        for row in told_contrasts(own, most)
-    ]
+def _shown(folder: DataFolder, table: Table) -> pl.DataFrame:
+    """The patterns of whole platforms that are shown, by platform and rank."""
+    found = folder.lake.read(table)
+    return found.filter(pl.col("shown").is_not_null(), ~pl.col("scope").str.contains("/")).sort("scope", "shown")
 
 
 def by_verdict(reports: pl.DataFrame) -> pl.DataFrame:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 
 from infrascope_core.cli.summary import show
+from infrascope_core.patterns.sentences import contrast_sentence, rule_sentence, sequence_sentence
+from infrascope_core.recipes import load_recipe
 from infrascope_core.reports.summary import summarize
 from tests.core.handmade import START, HandMade
 
@@ -97,8 +100,9 @@ MINED: dict[str, object] = {"scope": "gpu", "runs": 11, "windows": 900, "groups"
 RULE: dict[str, object] = {
     "scope": "gpu", "antecedent": ["CPU_system_HIGH"], "consequent": ["Mem_faults_HIGH"], "confidence": 0.73,
     "expected": 0.43, "z": 5.0, "agreeing_runs": 9, "informative_runs": 11, "cross_subsystem": True,
-    "example_run": "r1", "example_ts": START,
+    "examples": [{"run_key": "r1", "host": "h", "window": 7, "start_ts": START}], "shown": 1,
 }  # fmt: skip
+RECIPE = load_recipe("default")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ RULE: dict[str, object] = {
 )
 def test_rules_are_told_in_sentences(filled, capsys, timing, title):
     filled.put("mined_scopes", None, MINED | {"rules": 9})
-    filled.put("association_rules", None, RULE | {"timing": timing})
+    filled.put("association_rules", None, RULE | {"timing": timing, "sentence": rule_sentence(RULE, RECIPE)})
     text = printed(filled, capsys)
     assert "gpu: tested 4,812 combinations in 11 runs; 9 hold in most runs." in text
     assert title in text
@@ -123,13 +127,13 @@ def test_what_was_looked_at_in_vain_is_told_with_the_reason(filled, capsys):
     filled.put("mined_scopes", None, MINED | {"rules": 0, "why": "nothing that was tested holds in most runs"})
     assert "11 runs; none holds: nothing that was tested holds in most runs." in printed(filled, capsys)
     filled.put("mined_scopes", None, MINED | {"rules": 1})
-    filled.put("association_rules", None, RULE | {"timing": "own", "cross_subsystem": False})
+    filled.put("association_rules", None, RULE | {"timing": "own", "cross_subsystem": False, "shown": None})
     assert "none of them ties what is high or low in one subsystem to another" in printed(filled, capsys)
 
 
 def test_orders_and_contrasts_are_told(filled, capsys):
     filled.put("mined_scopes", None, MINED | {"rules": 0, "why": "nothing that was tested holds in most runs"})
-    order = {
+    order: dict[str, object] = {
         "scope": "gpu",
         "first": "Disk_write_HIGH",
         "then": "IO_pressure_HIGH",
@@ -137,9 +141,8 @@ def test_orders_and_contrasts_are_told(filled, capsys):
         "times": 66,
         "of": 108,
     }
-    filled.put(
-        "sequential_patterns", None, order | {"expected": 26.2, "agreeing_runs": 8, "informative_runs": 14, "z": 9.0}
-    )
+    order |= {"expected": 26.2, "agreeing_runs": 8, "informative_runs": 14, "z": 9.0, "shown": 1}
+    filled.put("sequential_patterns", None, order | {"sentence": sequence_sentence(order, RECIPE)})
     contrast: dict[str, object] = {
         "scope": "gpu",
         "kind": "fault",
@@ -154,8 +157,9 @@ def test_orders_and_contrasts_are_told(filled, capsys):
         "runs": 1,
         "other_runs": 1,
         "q_value": 0.001,
+        "shown": 1,
     }
-    filled.put("contrasts", None, contrast)
+    filled.put("contrasts", None, contrast | {"sentence": contrast_sentence(contrast, RECIPE)})
     text = printed(filled, capsys)
     assert "Disk writes rise, then I/O pressure rises 1 s later: 66 of 108 times, 26 expected; 8 of 14 runs." in text
     assert "During hog, CPU utilization is high 96% of the time, else 1% (1 run)." in text
@@ -167,8 +171,8 @@ IDENTITY: dict[str, object] = {
 }  # fmt: skip
 
 
-def identities(filled: HandMade, *rows: dict[str, object]) -> None:
-    filled.put("run_identity", None, *(IDENTITY | {"run_key": f"r{i}"} | row for i, row in enumerate(rows)))
+def identities(filled: HandMade, *rows: Mapping[str, object]) -> None:
+    filled.put("run_identity", None, *({**IDENTITY, "run_key": f"r{i}", **row} for i, row in enumerate(rows)))
 
 
 def test_runs_that_are_not_what_they_claim_are_named(filled, capsys):
@@ -178,7 +182,7 @@ def test_runs_that_are_not_what_they_claim_are_named(filled, capsys):
     text = " ".join(printed(filled, capsys).split())
     assert "2 of 4 runs look like the workload of the name." in text
     assert "r2 looks like gpu/infer/V, unlike in GPU utilization, Mine. r3 looks like none." in text
-    assert "Of runs that are what they claim, 8% are not recognized." in text
+    assert "Of runs that are what they claim, 9% are not recognized." in text
     assert "Of 1 run it cannot be told: no other run has the same name, at another time." in text
 
 
@@ -200,4 +204,4 @@ def test_that_all_runs_are_what_they_claim_takes_one_sentence(filled, capsys):
 def test_what_cannot_be_told_of_any_run_says_what_it_takes(filled, capsys):
     identities(filled, {"status": "too_few_runs"})
     text = " ".join(printed(filled, capsys).split())
-    assert "cannot be told: it takes 13 runs of a platform" in text
+    assert "cannot be told: it takes 12 runs of a platform" in text

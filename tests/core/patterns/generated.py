@@ -12,11 +12,19 @@ import polars as pl
 from infrascope_core.patterns.held import Held, Items
 from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps
 from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.recipes import MetricGroup, load_recipe
 
 START = datetime(2026, 11, 1, 10)
 GROUPS = ("CPU_busy", "Disk_write", "GPU_util", "Mem_dirty", "Net_rx")
 ITEMS = Items.of([f"{group}_{level}" for group in GROUPS for level in ("LOW", "MED", "HIGH")])
-SUBSYSTEMS = {"CPU_busy": "CPU", "Disk_write": "Storage", "GPU_util": "GPU", "Mem_dirty": "Memory", "Net_rx": "Network"}
+RECIPE = load_recipe("default").model_copy(
+    update={
+        "groups": tuple(
+            MetricGroup(name=name, unit="%", subsystem=subsystem, patterns=("x",))
+            for name, subsystem in zip(GROUPS, ("CPU", "Storage", "GPU", "Memory", "Network"), strict=True)
+        )
+    }
+)
 
 
 def levels(windows: int, rng: np.random.Generator, lasting: float = 8.0) -> np.ndarray:
@@ -34,7 +42,14 @@ def run(number: int, of_groups: Sequence[np.ndarray], workload: str = "W") -> He
     for group, level in zip(GROUPS, of_groups, strict=True):
         for number_of_level, name in enumerate(("LOW", "MED", "HIGH")):
             holds[:, ITEMS.names.index(f"{group}_{name}")] = level == number_of_level
-    return Held(f"r{number:02d}", "h", workload, holds, [start + timedelta(seconds=i) for i in range(len(holds))])
+    return Held(
+        f"r{number:02d}",
+        "h",
+        workload,
+        holds,
+        [start + timedelta(seconds=i) for i in range(len(holds))],
+        np.arange(len(holds)),
+    )
 
 
 def independent(runs: int, windows: int, seed: int) -> list[Held]:
@@ -64,4 +79,4 @@ def mine(runs: Sequence[Held], **changed: object) -> pl.DataFrame:
     tally = Tally(ITEMS, settings.max_antecedent)
     for one in runs:
         tally.add(run_overlaps(one.holds, ITEMS, settings.max_antecedent))
-    return association_rules(tally, runs, "gpu", settings, SUBSYSTEMS)
+    return association_rules(tally, runs, "gpu", settings, RECIPE)

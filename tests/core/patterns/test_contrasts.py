@@ -13,7 +13,7 @@ from scipy.stats import mannwhitneyu, rankdata
 from infrascope_core.patterns.contrasts import Unit, contrasts, rank_test, runs_needed, told_contrasts
 from infrascope_core.patterns.held import Held
 from infrascope_core.patterns.tables import CONTRASTS
-from tests.core.patterns.generated import GROUPS, ITEMS, levels, run
+from tests.core.patterns.generated import GROUPS, ITEMS, RECIPE, levels, run
 
 
 def fleet(busy: Sequence[float], seed: int = 0) -> list[Held]:
@@ -27,7 +27,7 @@ def fleet(busy: Sequence[float], seed: int = 0) -> list[Held]:
 
 
 def found(runs: list[Held], units: list[Unit], faults: list[dict[str, np.ndarray]] | None = None) -> pl.DataFrame:
-    table = contrasts(runs, units, faults or [{} for _ in runs], ITEMS, "gpu")
+    table = contrasts(runs, units, faults or [{} for _ in runs], ITEMS, "gpu", recipe=RECIPE)
     assert table.schema == CONTRASTS.schema
     return table
 
@@ -52,6 +52,9 @@ def test_more_runs_tell_it():
     runs = fleet([0.8] * 8 + [0.2] * 8, 1)
     table = found(runs, [Unit("train", "V" if i < 8 else "W", "h") for i in range(16)])
     assert [row["item"] for row in told_contrasts(table, 5)] == ["CPU_busy_HIGH"]
+    (said,) = table.filter(pl.col("shown").is_not_null()).iter_rows(named=True)
+    assert (said["item"], said["shown"]) == ("CPU_busy_HIGH", 1)
+    assert said["sentence"].startswith("In V (train), CPU_busy is high ")
     assert set(table.filter(pl.col("q_value") < 0.05)["item"]) <= {"CPU_busy_HIGH", "CPU_busy_LOW"}
 
 

@@ -90,8 +90,8 @@ def test_what_a_run_differs_in_is_named():
 
 def test_too_few_runs_are_said_to_be_so():
     assert runs_needed(IdentitySettings(false_unknown=0.1)) == 9
-    assert runs_needed(SETTINGS) == 12
-    assert set(status(fleet("A", "B", runs=6)).values()) == {"too_few_runs"}  # 11 others
+    assert runs_needed(SETTINGS) == 11
+    assert set(status(fleet("A", "B")).values()) == {"too_few_runs"}  # 9 others
     found = status([*fleet("A", "B", "C"), run(90, "Alone", 1)])
     assert found.pop("r90") == "too_few_runs"  # whether it is what it claims cannot be asked
     assert "too_few_runs" not in found.values()

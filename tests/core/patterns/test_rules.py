@@ -13,7 +13,7 @@ import pytest
 from infrascope_core.patterns.rules import Tally, association_rules, pairs_of, run_overlaps, to_be_tested, worth_reading
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
-from tests.core.patterns.generated import GROUPS, ITEMS, SUBSYSTEMS, independent, levels, mine, run, together
+from tests.core.patterns.generated import GROUPS, ITEMS, RECIPE, independent, levels, mine, run, together
 
 LEFT, RIGHT = "CPU_busy_HIGH", "Disk_write_LOW"
 
@@ -23,7 +23,8 @@ def sides(rules: pl.DataFrame) -> set[tuple[str, ...]]:
 
 
 def test_what_was_planted_is_found_and_nothing_else_of_other_groups():
-    rules = mine(together(independent(10, 120, 0), LEFT, RIGHT, 0.6, 1))
+    runs = together(independent(10, 120, 0), LEFT, RIGHT, 0.6, 1)
+    rules = mine(runs)
     assert rules.schema == ASSOCIATION_RULES.schema
     assert (LEFT, RIGHT) in sides(rules)
     planted = {"CPU_busy", "Disk_write"}
@@ -35,7 +36,19 @@ def test_what_was_planted_is_found_and_nothing_else_of_other_groups():
     assert rule["timing"] == "own"
     assert rule["q_value"] < 0.05 <= rule["tested"]
     assert rule["cross_subsystem"]
-    assert rule["example_run"].startswith("r")
+    assert rule["excess_windows"] == pytest.approx(
+        rule["support"] * 1200 - rule["expected"] / rule["confidence"] * rule["support"] * 1200
+    )
+    keys = [example["run_key"] for example in rule["examples"]]
+    assert len(keys) == len(set(keys)) == 3
+    held = {one.run_key: one for one in runs}
+    for example in rule["examples"]:
+        own, at = held[example["run_key"]], example["window"]
+        assert own.holds[at, [ITEMS.names.index(LEFT), ITEMS.names.index(RIGHT)]].all()
+        assert example["start_ts"] == own.start[at]
+    assert rule["shown"] == 1
+    assert rule["sentence"].startswith("While CPU_busy is high, Disk_write is ")
+    assert f"; {rule['agreeing_runs']} of 10 runs. For example r" in rule["sentence"]
 
 
 def test_nothing_is_found_where_there_is_nothing():
@@ -120,7 +133,7 @@ def test_the_number_that_is_tested_is_told_beforehand():
         tally.add(run_overlaps(one.holds, ITEMS, 2))
     holds = np.concatenate([one.holds for one in runs])
     tested = to_be_tested(holds.T.astype(float) @ holds, len(holds), ITEMS, MiningSettings())
-    rules = association_rules(tally, runs, "gpu", MiningSettings(exchanges=99), SUBSYSTEMS)
+    rules = association_rules(tally, runs, "gpu", MiningSettings(exchanges=99), RECIPE)
     assert rules["tested"].unique().to_list() == [tested]
     assert tested == 15 * 12 + len(pairs_of(ITEMS)) * 9  # all items are common, and pairs of them
 

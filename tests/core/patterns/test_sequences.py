@@ -14,14 +14,14 @@ from infrascope_core.patterns.held import Held, Items
 from infrascope_core.patterns.sequences import OrderTally, onsets, order_of_run, sequential_patterns, told_sequences
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import SEQUENTIAL_PATTERNS
-from tests.core.patterns.generated import GROUPS, ITEMS, independent, levels, run
+from tests.core.patterns.generated import GROUPS, ITEMS, RECIPE, independent, levels, run
 
 
 def orders(runs: Sequence[Held]) -> pl.DataFrame:
     tally = OrderTally(ITEMS, 5)
     for one in runs:
         tally.add(order_of_run(one, ITEMS, 5))
-    return sequential_patterns(tally, runs, "gpu", MiningSettings())
+    return sequential_patterns(tally, runs, "gpu", MiningSettings(), RECIPE)
 
 
 def following(runs: int, lag: int, share: float, seed: int) -> list[Held]:
