@@ -8,7 +8,7 @@ DATA   ?= $(or $(INFRASCOPE_DATA),data)
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: demo test check dev bench evaluate docs snapshot format hooks clean help
+.PHONY: demo test check dev bench evaluate docs notebook snapshot format hooks clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -45,6 +45,9 @@ evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluat
 
 docs: $(READY)   ## write the generated pages of docs/: tables, architecture, settings, decisions, the reports' schema
 	@$(BIN)/python -m infrascope_core.documentation docs
+
+notebook: $(READY) ## run docs/notebooks/infrascope.ipynb on the sample and keep its outputs in it
+	@$(BIN)/python -m benchmarks.notebook
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
 	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update

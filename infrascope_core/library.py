@@ -16,7 +16,8 @@ from infrascope_core.reports.products import report_files
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.store.product import OnProgress
+from infrascope_core.store.product import OnProgress, Scope
+from infrascope_core.store.warehouse import publish
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,21 @@ class OpenFolder:
     def refresh(self, *, refit: bool = False, on_progress: OnProgress = lambda product, done, total: None) -> None:
         """Make whatever is new, changed, or rests on something that changed; see `pipeline.refresh`."""
         refresh(self.folder, refit, on_progress)
+
+    def study(self, name: str) -> duckdb.DuckDBPyRelation:
+        """Make one of the studies anew, which a refresh leaves out because they take long, and return it.
+
+        Raises
+        ------
+        InfraScopeError
+            There is no such study.
+        """
+        studies = [product.name for product in GRAPH.order if product.scope is Scope.STUDIED]
+        if name not in studies:
+            raise InfraScopeError(f"{name[:60]!r} is not a study; expected one of {', '.join(studies)}")
+        GRAPH.make_pooled(self.folder, name, refit=True)
+        publish(self.folder, GRAPH)
+        return self.table(name)
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:

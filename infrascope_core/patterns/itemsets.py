@@ -60,7 +60,7 @@ def frequent_itemsets(baskets: pl.DataFrame, scope: str, settings: MiningSetting
     names, bits, starts, total = _bitsets(baskets, settings.min_support)
     if total < max(settings.min_baskets, 1):
         return FREQUENT_ITEMSETS.empty()
-    miner = _Eclat(_min_count(total, settings.min_support), settings.max_size + 1, starts)
+    miner = _Eclat(least_count(total, settings.min_support), settings.max_size + 1, starts)
     miner.mine(bits)
     levels = miner.levels()
     frames = []
@@ -90,7 +90,17 @@ def frequent_itemsets(baskets: pl.DataFrame, scope: str, settings: MiningSetting
     )
 
 
-def _min_count(total: int, min_support: float) -> int:
+def count_itemsets(baskets: pl.DataFrame, min_support: float, max_size: int) -> list[int]:
+    """How many itemsets of each size from 1 to `max_size` are frequent; for `baskets` see `frequent_itemsets`."""
+    if baskets.is_empty():
+        return [0] * max_size
+    _, bits, starts, total = _bitsets(baskets, min_support)
+    miner = _Eclat(least_count(total, min_support), max_size, starts)
+    miner.mine(bits)
+    return [*miner.sizes, *[0] * (max_size - len(miner.sizes))]
+
+
+def least_count(total: int, min_support: float) -> int:
     """Smallest count whose share reaches the minimum (a ceiling would trip over 0.07 * 100 > 7)."""
     counts = np.arange(1, total + 1)
     return int(counts[np.argmax(counts / total >= min_support)])

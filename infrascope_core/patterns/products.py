@@ -13,6 +13,7 @@ from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.numeric import Mask
 from infrascope_core.patterns.aliases import group_aliases
 from infrascope_core.patterns.contrasts import Unit, contrasts
+from infrascope_core.patterns.counts import basket_counts, item_frequencies, item_pairs
 from infrascope_core.patterns.held import LEVELS, Held, Items, held
 from infrascope_core.patterns.identity import run_identity
 from infrascope_core.patterns.itemsets import frequent_itemsets
@@ -24,9 +25,12 @@ from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.signatures import Signature, signatures, workload_signatures
 from infrascope_core.patterns.tables import (
     ASSOCIATION_RULES,
+    BASKET_COUNTS,
     CONTRASTS,
     FREQUENT_ITEMSETS,
     GROUP_ALIASES,
+    ITEM_FREQUENCIES,
+    ITEM_PAIRS,
     MINED_SCOPES,
     PHASE_CHANGES,
     RUN_IDENTITY,
@@ -163,6 +167,37 @@ def _why_none(windows: int, runs: int, groups: int, tested: int, mining: MiningS
     return "nothing that was tested holds in most runs"
 
 
+def _basket_counts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    found = [basket_counts(own, items, scope) for scope, items, own in _whole_scopes(folder, tick) if "/" not in scope]
+    return pl.concat([BASKET_COUNTS.empty(), *found])
+
+
+def _item_frequencies(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    found = [item_frequencies(own, items, scope) for scope, items, own in _whole_scopes(folder, tick)]
+    return pl.concat([ITEM_FREQUENCIES.empty(), *found])
+
+
+def _item_pairs(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    found = [item_pairs(own, items, scope) for scope, items, own in _whole_scopes(folder, tick)]
+    return pl.concat([ITEM_PAIRS.empty(), *found])
+
+
+def _whole_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, list[Held]]]:
+    """Each scope that is mined, with the items of all metric groups, and its runs."""
+    runs, done = accepted(folder).sort("run_key"), 0
+    thresholds = folder.lake.read(THRESHOLDS)
+    for platform in runs["platform"].unique().sort():
+        groups = thresholds.filter(platform=platform)["metric_group"].sort().to_list()
+        items = Items.of([f"{group}_{level}" for group in groups for level in LEVELS])
+        of_platform, own = runs.filter(platform=platform), {}
+        for key in of_platform["run_key"]:
+            own[key] = _held(folder, key, groups, items, "")
+            done += 1
+            tick(done, runs.height)
+        for scope, keys in _mined(scopes(of_platform)).items():
+            yield scope, items, [one for key in keys for one in own[key]]
+
+
 def _workload_signatures(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     found = [workload_signatures(runs, groups) for groups, runs in _signatures(folder, tick)]
     return pl.concat([WORKLOAD_SIGNATURES.empty(), *found])
@@ -244,8 +279,10 @@ def _mined_groups(folder: DataFolder, platform: str) -> list[str]:
 
 
 def _phase_changes(folder: DataFolder, key: str) -> pl.DataFrame:
-    informative = rows_of_run(folder, THRESHOLDS, key).filter(~pl.col("degenerate"))["metric_group"]
-    return phase_changes(folder.lake.read(BASKETS, key), sorted(informative), folder.settings.phases)
+    informative = set(rows_of_run(folder, THRESHOLDS, key).filter(~pl.col("degenerate"))["metric_group"])
+    # aliases that are found may change with every run; those that are declared do not
+    aliases = {group.name for group in recipe_of(folder).groups if group.same_as in informative}
+    return phase_changes(folder.lake.read(BASKETS, key), sorted(informative - aliases), folder.settings.phases)
 
 
 PRODUCTS = (
@@ -258,6 +295,14 @@ PRODUCTS = (
         depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         libraries=("pandas",),
         decisions=(31,),
+    ),
+    *(
+        Product(_STAGE, (table,), Scope.MINED, make, inputs=(BASKETS, THRESHOLDS), libraries=("numpy",))
+        for table, make in (
+            (BASKET_COUNTS, _basket_counts),
+            (ITEM_FREQUENCIES, _item_frequencies),
+            (ITEM_PAIRS, _item_pairs),
+        )
     ),
     Product(
         _STAGE,
@@ -338,6 +383,7 @@ PRODUCTS = (
         _phase_changes,
         inputs=(BASKETS, Part(THRESHOLDS, thresholds_of_run)),
         settings=("phases",),
+        depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         libraries=("ruptures",),
         decisions=(32,),
     ),

@@ -230,3 +230,47 @@ PHASE_CHANGES = Table(
         Column("falls", TEXTS, "those whose mean level is lower", of=("baskets.level",)),
     ),
 )
+BASKET_COUNTS = Table(
+    "basket_counts",
+    "How many baskets each run and host has, and how many items they hold.",
+    HOST_KEY,
+    (
+        PLATFORM,
+        RUN_KEY,
+        HOST,
+        Column("baskets", INT, "windows with an item", of=("baskets.window",)),
+        Column("window_s", REAL, "seconds from one window to the next, the median", of=("baskets.start_ts",)),
+        Column("groups", INT, "metric groups that have a level in any window", of=("baskets.metric_group",)),
+        Column("least_items", INT, "items of the smallest basket", of=("baskets.item",)),
+        Column("most_items", INT, "items of the largest", of=("baskets.item",)),
+        Column("mean_items", REAL, "items of a basket, the mean", of=("baskets.item",)),
+        Column("distinct", INT, "different baskets", of=("baskets.item",)),
+    ),
+)
+ITEM_FREQUENCIES = Table(
+    "item_frequencies",
+    "How often each item occurs, those of groups that are not mined included.",
+    ("scope", "item"),
+    (
+        SCOPE,
+        Column("item", TEXT, "GROUP_LEVEL", of=("baskets.item",)),
+        METRIC_GROUP,
+        Column("level", TEXT, "LOW, MED or HIGH", of=("baskets.level",)),
+        Column("count", INT, "baskets that hold it", of=("baskets.item",)),
+        Column("support", REAL, "count / baskets of the scope", of=("baskets.item",)),
+        Column("runs", INT, "runs and hosts in which it occurs", of=("baskets.run_key",)),
+    ),
+)
+ITEM_PAIRS = Table(
+    "item_pairs",
+    "How often each two items of different groups occur together, those that never do included (count 0).",
+    ("scope", "first", "second"),
+    (
+        SCOPE,
+        Column("first", TEXT, "item", of=("baskets.item",)),
+        Column("second", TEXT, "item of another group", of=("baskets.item",)),
+        Column("count", INT, "baskets that hold both", of=("baskets.item",)),
+        Column("support", REAL, "count / baskets of the scope", of=("baskets.item",)),
+        Column("lift", REAL, "count / what independence of all baskets gives: not a test, see `association_rules`"),
+    ),
+)

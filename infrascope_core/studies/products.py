@@ -6,14 +6,24 @@ import polars as pl
 
 from infrascope_core.anomalies import fitting
 from infrascope_core.anomalies.tables import BASELINES, WINDOW_FEATURES
+from infrascope_core.patterns.tables import GROUP_ALIASES
 from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Product, Scope, Tick
+from infrascope_core.studies import mining_choices
 from infrascope_core.studies.detector_latency import measure_latency
 from infrascope_core.studies.run_similarity import compare_runs
-from infrascope_core.studies.tables import DETECTOR_LATENCY, RUN_SIMILARITY, WINDOW_AGREEMENT
+from infrascope_core.studies.tables import (
+    DETECTOR_LATENCY,
+    MINING_FEASIBILITY,
+    RUN_SIMILARITY,
+    WINDOW_AGREEMENT,
+    WINDOW_SENSITIVITY,
+)
 from infrascope_core.studies.window_agreement import compare_window_lengths
+from infrascope_core.symbols.tables import BASKETS, CURATED_METRICS, THRESHOLDS
 
 _STAGE = "studies"
 
@@ -28,6 +38,14 @@ def _run_similarity(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.D
 
 def _detector_latency(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     return measure_latency(folder, tick)
+
+
+def _mining_feasibility(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return mining_choices.count_at_supports(folder, tick)
+
+
+def _window_sensitivity(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return mining_choices.compare_window_lengths(folder, tick)
 
 
 PRODUCTS = (
@@ -61,5 +79,26 @@ PRODUCTS = (
         code_version="2",
         settings=("latency", "features", "detectors"),
         libraries=("numpy",),
+    ),
+    Product(
+        _STAGE,
+        (MINING_FEASIBILITY,),
+        Scope.STUDIED,
+        _mining_feasibility,
+        inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
+        settings=("mining_choices", "mining"),
+        libraries=("numpy",),
+        decisions=(7,),
+    ),
+    Product(
+        _STAGE,
+        (WINDOW_SENSITIVITY,),
+        Scope.STUDIED,
+        _window_sensitivity,
+        inputs=(CURATED_METRICS, THRESHOLDS, GROUP_ALIASES),
+        settings=("mining_choices", "mining"),
+        depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
+        libraries=("duckdb", "numpy"),
+        decisions=(31,),
     ),
 )

@@ -20,6 +20,15 @@ class AgreementSettings(Section):
     """Seed of the choice of runs."""
 
 
+class MiningChoices(Section):
+    """What the choices of mining cost and change (steps 5 and 6 of the InfraScope notebook)."""
+
+    supports: tuple[float, ...] = (0.01, 0.005, 0.001)
+    """Least shares of the baskets at which frequent itemsets are counted."""
+    window_seconds: tuple[float, ...] = (1.0, 2.0, 5.0)
+    """Lengths of windows with which rules are mined, seconds; the others are compared with the first."""
+
+
 class SimilaritySettings(Section):
     """Runs of a workload compared with their median trace (Reveal, section 5.4)."""
 

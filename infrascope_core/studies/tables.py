@@ -70,3 +70,34 @@ DETECTOR_LATENCY = Table(
         Column("paper", REAL, "the paper's figure, on other hardware: context, not a claim"),
     ),
 )
+MINING_FEASIBILITY = Table(
+    "mining_feasibility",
+    "How many itemsets are frequent at which support: whether they can be mined at all.",
+    ("platform", "min_support", "size"),
+    (
+        PLATFORM,
+        Column("min_support", REAL, "least share of the baskets"),
+        Column("size", INT, "items of an itemset, up to `mining.max_size`"),
+        Column("baskets", INT, "baskets of the platform", of=("baskets.window",)),
+        Column("least_count", INT, "baskets that an itemset takes"),
+        Column("items", INT, "different items", of=("baskets.item",)),
+        Column("itemsets", INT, "itemsets of that size that are frequent", of=("baskets.item",)),
+        Column("possible", INT, "itemsets of that size that there could be, with one level a group"),
+    ),
+)
+WINDOW_SENSITIVITY = Table(
+    "window_sensitivity",
+    "Which rules hold up with windows of other lengths; windows, levels and tests are made anew for each.",
+    ("platform", "window_s"),
+    (
+        PLATFORM,
+        Column("window_s", REAL, "length of the windows, seconds"),
+        Column("baskets", INT, "windows with an item", of=("curated_metrics.sample",)),
+        Column("groups", INT, "metric groups whose levels vary", of=("curated_metrics.value",)),
+        Column("rules", INT, "rules that hold up", of=("curated_metrics.value",)),
+        Column("common", INT, "those that hold up with the first length as well"),
+        Column("jaccard", REAL, "common rules / rules of either length; none where there are none"),
+        Column("kept", REAL, "common rules / rules of the first length; none where there are none"),
+        Column("mean_support", REAL, "mean support of the rules; none where there are none"),
+    ),
+)
