@@ -40,8 +40,9 @@ dev: $(READY)    ## the Dagster UI on localhost, on what `make demo` made
 bench: $(READY)  ## ratios against peers, measured side by side in one run
 	$(BIN)/python -m benchmarks
 
-evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluation.md; REAL=DIR adds real data sets
+evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluation.md and docs/patterns.md; REAL=DIR adds real data sets
 	$(BIN)/python -m benchmarks.evaluation $(if $(REAL),--real $(REAL))
+	$(BIN)/python -m benchmarks.evaluation.patterns $(if $(REAL),--real $(REAL))
 
 docs: $(READY)   ## write the generated pages of docs/: tables, architecture, settings, decisions, the reports' schema
 	@$(BIN)/python -m infrascope_core.documentation docs
