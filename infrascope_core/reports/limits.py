@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -11,22 +12,25 @@ from infrascope_core.quality.metrics import INTERVAL
 from infrascope_core.reports.evidence import PRESENCE, ComparedWith, Evidence
 from infrascope_core.reports.model import Unwatched
 from infrascope_core.reports.settings import ReportSettings
-from infrascope_core.reports.wording import count, named
+from infrascope_core.reports.wording import count, duration, named
 from infrascope_core.run_files.columns import SUBSYSTEMS, subsystem
 
 
 def limits_of(
     evidence: Evidence,
     compared: ComparedWith | None,
+    settings: ReportSettings,
+    *,
     window_samples: int,
     least_windows: int,
-    settings: ReportSettings,
+    pattern_window_s: float,
 ) -> list[str]:
     """One sentence for each thing that limits the verdict; what prevents one comes first."""
     return [
         *_obstacles(evidence, compared, window_samples, least_windows),
         *_limits_of_length(evidence.features, settings),
         *(_limits_of_baseline(evidence.run, compared) if compared else ()),
+        *_limits_of_sampling(evidence.run, pattern_window_s),
         *_limits_of_data(evidence, settings),
     ]
 
@@ -81,6 +85,15 @@ def _limits_of_baseline(run: Mapping[str, Any], compared: ComparedWith) -> Itera
         yield (
             f"No run of the baseline is from {run.get('host')}: what is peculiar to its hardware makes it differ as a "
             "whole."
+        )
+
+
+def _limits_of_sampling(run: Mapping[str, Any], pattern_window_s: float) -> Iterator[str]:
+    interval_s = run.get("interval_s")
+    if interval_s is not None and interval_s > pattern_window_s:
+        yield (
+            f"There is a sample every {duration(timedelta(seconds=interval_s))} only: what is shorter does not show, "
+            "and a window of patterns is one sample."
         )
 
 

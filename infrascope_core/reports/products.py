@@ -59,6 +59,7 @@ def _anomaly_report(folder: DataFolder, key: str) -> pl.DataFrame:
         _compared_with(folder, key, scores),
         window_samples=folder.settings.features.samples,
         least_windows=folder.settings.detectors.min_windows,
+        pattern_window_s=folder.settings.windows.seconds,
         settings=folder.settings.reports,
     )
     markdown, as_data = report_files(folder, key)
@@ -156,7 +157,7 @@ PRODUCTS = (
             Part(BASELINES, baseline_version),
         ),
         quotes=(HOST_DEVIATIONS,),
-        settings=("reports", "features", "detectors"),
+        settings=("reports", "features", "detectors", "windows"),
         depends_on=_quoted_deviations,
         files=report_files,
         copied=True,

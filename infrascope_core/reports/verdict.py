@@ -42,6 +42,7 @@ def run_report(
     *,
     window_samples: int,
     least_windows: int,
+    pattern_window_s: float,
     settings: ReportSettings,
 ) -> RunReport:
     """Judge a run, and say why and what follows.
@@ -56,6 +57,8 @@ def run_report(
         Samples of a feature window.
     least_windows : int
         Windows that a baseline takes.
+    pattern_window_s : float
+        Length of the windows of patterns; where sampling is slower, they are single samples.
     settings : ReportSettings
         Lengths and limits.
 
@@ -68,7 +71,14 @@ def run_report(
     judged = scores.filter(pl.col("anomalous").is_not_null())
     anomalous = scores.filter(pl.col("anomalous"))
     flagged = scores.filter(pl.col("agreement") > 0)
-    limits = limits_of(evidence, compared, window_samples, least_windows, settings)
+    limits = limits_of(
+        evidence,
+        compared,
+        settings,
+        window_samples=window_samples,
+        least_windows=least_windows,
+        pattern_window_s=pattern_window_s,
+    )
     episodes = [_episode(row) for row in _worst_first(evidence.episodes).iter_rows(named=True)]
     deviations, offsets = _deviations(evidence.deviations), _offsets(evidence.offsets)
     verdict: Verdict = (

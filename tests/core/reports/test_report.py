@@ -104,6 +104,7 @@ def report(compared: ComparedWith | None = OWN, run=None, **tables) -> RunReport
         compared,
         window_samples=30,
         least_windows=30,
+        pattern_window_s=1.0,
         settings=ReportSettings(table_rows=3),
     )
 
@@ -285,6 +286,19 @@ def test_a_run_without_windows_is_not_judged_and_the_reason_is_given(tables, why
 def test_a_metric_that_misses_a_few_windows_at_the_end_has_not_stopped():
     assert report(features=features(until={METRICS[0]: 15})).limits == []
     assert report(features=features(until={METRICS[0]: 14})).limits
+
+
+@pytest.mark.parametrize(("interval_s", "text"), [(60.0, "1.0 min"), (5.0, "5 s")])
+def test_slow_sampling_limits_what_can_be_seen(interval_s, text):
+    (sentence,) = report(run={"interval_s": interval_s}).limits
+    assert sentence == (
+        f"There is a sample every {text} only: what is shorter does not show, and a window of patterns is one sample."
+    )
+
+
+@pytest.mark.parametrize("interval_s", [0.1, 1.0, None])
+def test_usual_sampling_does_not(interval_s):
+    assert report(run={"interval_s": interval_s}).limits == []
 
 
 def test_long_lists_are_cut_and_counted():
