@@ -13,6 +13,7 @@ import polars as pl
 from infrascope_core.anomalies import products as anomalies
 from infrascope_core.errors import InfraScopeError, StorageError
 from infrascope_core.hosts import products as hosts
+from infrascope_core.pages import products as pages
 from infrascope_core.patterns import products as patterns
 from infrascope_core.quality import products as quality
 from infrascope_core.recipes import recipe_of
@@ -37,6 +38,7 @@ GRAPH = Graph(
         *anomalies.PRODUCTS,
         *hosts.PRODUCTS,
         *reports.PRODUCTS,
+        *pages.PRODUCTS,
         *studies.PRODUCTS,
     ),
     runs=accepted,

@@ -15,6 +15,7 @@ from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.errors import SettingsError
 from infrascope_core.evaluation.settings import EvaluationSettings
 from infrascope_core.hosts.settings import HostSettings
+from infrascope_core.pages.settings import PageSettings
 from infrascope_core.patterns.settings import IdentitySettings, MiningSettings, PhaseSettings
 from infrascope_core.quality.settings import ClassSettings, PruningCurveSettings, ReanalysisSettings, SelectionSettings
 from infrascope_core.reports.settings import EpisodeSettings, ReportSettings
@@ -45,6 +46,7 @@ class Settings(Section):
     detectors: DetectorSettings = DetectorSettings()
     episodes: EpisodeSettings = EpisodeSettings()
     reports: ReportSettings = ReportSettings()
+    pages: PageSettings = PageSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     hosts: HostSettings = HostSettings()
     agreement: AgreementSettings = AgreementSettings()

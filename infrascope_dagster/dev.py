@@ -51,6 +51,7 @@ def demo() -> int:
     import dagster as dg  # noqa: PLC0415 - it reads DAGSTER_HOME
 
     from infrascope_core.cli.summary import show  # noqa: PLC0415
+    from infrascope_core.pages.products import index_file  # noqa: PLC0415
     from infrascope_core.reports.summary import summarize  # noqa: PLC0415
     from infrascope_dagster.definitions import defs  # noqa: PLC0415
     from infrascope_dagster.resources import from_environment  # noqa: PLC0415
@@ -60,7 +61,8 @@ def demo() -> int:
         result = defs.resolve_job_def("refresh").execute_in_process(quiet, instance=instance, raise_on_error=False)
     if not result.success:
         return 1
-    show(summarize(from_environment().folder()))
+    folder = from_environment().folder()
+    show(summarize(folder), index_file(folder))
     return 0
 
 

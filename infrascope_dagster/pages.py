@@ -36,7 +36,7 @@ from starlette.routing import Route
 
 from infrascope_dagster.links import ADDRESS, PROJECT
 
-_OF_DATA = ("reports", "pictures")
+_OF_DATA = ("reports", "pictures", "pages")
 _OF_PROJECT = ("docs", "deploy", "infrascope_core", "infrascope_dagster")
 _SHOWN_AS_THEY_ARE = (".png", ".svg", ".json")
 _HEADERS = {
@@ -44,6 +44,11 @@ _HEADERS = {
     "form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
+_OF_A_PAGE = {
+    "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of a page of ours, which brings a policy for what is in it (docs/adr/0033)."""
 _STYLE = """
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -74,7 +79,9 @@ def app(data: Path, hosts: list[str]) -> Starlette:
     roots |= {name: PROJECT / name for name in _OF_PROJECT}
 
     def show(request: Request) -> Response:
-        return _page(_file(roots, request.path_params["path"]))
+        path = _file(roots, request.path_params["path"])
+        own = path.suffix == ".html" and path.is_relative_to(roots["pages"].resolve())
+        return FileResponse(path, headers=_OF_A_PAGE) if own else _page(path)
 
     def style(request: Request) -> Response:
         return Response(_STYLE + HtmlFormatter().get_style_defs(), media_type="text/css", headers=_HEADERS)

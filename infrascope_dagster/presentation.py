@@ -229,6 +229,11 @@ def _report(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
     return {"verdict": shortened(f"{verdict}: {why}"), "report": links.to_data(folder, folder.root / markdown)}
 
 
+def _page(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
+    file, size = row.select("page", "bytes").row(0)
+    return {"page": links.to_data(folder, folder.root / file), "bytes": size}
+
+
 def _agreement(folder: DataFolder, table: pl.DataFrame) -> Mapping[str, Any]:
     return {"table_2": preview(hit_rates(table))}
 
@@ -249,6 +254,8 @@ FACTS: dict[str, Facts] = {
     "association_rules": _rules,
     "host_deviations": _hosts,
     "anomaly_report": _report,
+    "run_page": _page,
+    "fleet_page": _page,
     "window_agreement": _agreement,
     "run_similarity": _similarity,
 }

@@ -10,11 +10,11 @@ from pathlib import Path
 import polars as pl
 
 from infrascope_core.anomalies import attribution
-from infrascope_core.anomalies.alone import fit_alone
 from infrascope_core.anomalies.attribution import reasons
 from infrascope_core.anomalies.baseline import ANY, Baseline
 from infrascope_core.anomalies.findings import structural_findings, usual_kinds, with_findings
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
+from infrascope_core.anomalies.judging import without_itself
 from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
 from infrascope_core.anomalies.offsets import level_offsets
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row, baseline_version, reference_runs
@@ -34,7 +34,7 @@ from infrascope_core.contract import TEXTS, WINDOW_KEY, WORKLOAD_KEY
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import watched_as_text
-from infrascope_core.run_files.runs import accepted, run_file
+from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Part, Product, Scope, Tick
@@ -115,7 +115,7 @@ def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl
         findings = structural_findings(changes, frozenset(), length)
     else:
         usual, features = _usual_structure(folder, baseline, key), folder.lake.read(WINDOW_FEATURES, key)
-        baseline = baseline.without(key) if baseline.judges(key) else _of_itself(folder, key, features) or baseline
+        baseline = without_itself(folder, key, baseline, features)
         residuals = baseline.judge(features)
         scores = score(baseline, residuals)
         why = reasons(baseline, residuals, scores, settings)
@@ -125,12 +125,6 @@ def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl
         if not baseline.of_itself:
             findings = pl.concat([findings, growing(baseline, residuals)])
     return *with_findings(scores, why, findings, settings), offsets
-
-
-def _of_itself(folder: DataFolder, key: str, features: pl.DataFrame) -> Baseline | None:
-    run, settings = run_file(folder, key), folder.settings
-    platform, phase, workload = (str(run[name]) for name in WORKLOAD_KEY)
-    return fit_alone(features, platform, phase, workload, settings.detectors, windows=settings.features)
 
 
 def _unjudged(folder: DataFolder, key: str) -> pl.DataFrame:

@@ -7,6 +7,7 @@ import typer
 from infrascope_core.cli.collect import collect
 from infrascope_core.cli.evaluate import evaluate
 from infrascope_core.cli.forget import forget
+from infrascope_core.cli.page import page, serve
 from infrascope_core.cli.report import report
 from infrascope_core.cli.run import run
 from infrascope_core.cli.simulate import simulate
@@ -21,7 +22,7 @@ sample. A file that cannot be read is rejected with one sentence; the others are
 
 [bold]Analyse[/]   infrascope run runs (only what is new); infrascope run runs --refit (every model anew)
 
-[bold]Look[/]      infrascope summary; infrascope report RUN
+[bold]Look[/]      infrascope summary; infrascope report RUN; infrascope page RUN --open; infrascope serve
 
 [bold]Query[/]     open data/warehouse.duckdb with any DuckDB client; docs/tables.md describes each table
 """
@@ -38,7 +39,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (run, summary, report, forget, simulate, collect, evaluate):
+    for command in (run, summary, report, page, serve, forget, simulate, collect, evaluate):
         app.command()(command)
     return app
 

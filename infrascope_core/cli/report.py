@@ -50,7 +50,7 @@ def report(
         if out is not None and not out.absolute().parent.is_dir():
             raise InfraScopeError(f"{out}: its folder does not exist")
         folder = open_folder(data)
-        keys = _chosen(folder, run_key, every)
+        keys = chosen_runs(folder, run_key, every=every)
         if form == "text" and out is None:
             _print_text(folder, keys)
             return
@@ -97,7 +97,7 @@ def _in_form(folder: DataFolder, key: str, form: Format, width: int | None = Non
         return as_text(RunReport.model_validate_json(as_data.read_text(encoding="utf-8")), width)
 
 
-def _chosen(folder: DataFolder, run_key: str | None, every: bool) -> list[str]:
+def chosen_runs(folder: DataFolder, run_key: str | None, *, every: bool) -> list[str]:
     """Keys of the runs to show.
 
     Raises

@@ -41,12 +41,13 @@ def run(
     """
     with one_sentence(debug):
         # scipy, scikit-learn and the rest take a second to import: `--help` does without
+        from infrascope_core.pages.products import index_file  # noqa: PLC0415
         from infrascope_core.pipeline import refresh  # noqa: PLC0415
 
         folder = DataFolder(data, _settings(settings, recipe), tuple(paths))
         with shown_progress() as on_progress:
             refresh(folder, refit, on_progress)
-        show(summarize(folder))
+        show(summarize(folder), index_file(folder))
         used, rejected = Inbox.of(folder.fresh()).outcome()
         if not used:
             raise InfraScopeError("no run could be used")

@@ -22,13 +22,15 @@ _REASONS = 8
 def summary(data: DataOption = Path("data"), debug: DebugOption = False) -> None:
     """Show again what the last `run` found."""
     with one_sentence(debug):
-        from infrascope_core.pipeline import open_folder  # noqa: PLC0415 - for a fast `--help`
+        from infrascope_core.pages.products import index_file  # noqa: PLC0415 - for a fast `--help`
+        from infrascope_core.pipeline import open_folder  # noqa: PLC0415
 
-        show(summarize(open_folder(data)))
+        folder = open_folder(data)
+        show(summarize(folder), index_file(folder))
 
 
-def show(summary: Summary) -> None:
-    """Print a summary: the runs and what is wrong with them first, then what it rests on."""
+def show(summary: Summary, index: Path | None = None) -> None:
+    """Print a summary: the runs and what is wrong with them first, then what it rests on, and where the pages are."""
     console = stdout_console()
     recorded = [duration(timedelta(hours=hours)) for hours in summary.runs["hours"].fill_null(0)]
     console.print(
@@ -69,6 +71,8 @@ def show(summary: Summary) -> None:
             )
         )
     _show_rules(console, summary)
+    if index is not None and index.is_file():
+        console.print(Text(f"Pages: {index} (open it in a browser, or `infrascope serve`)"), soft_wrap=True)
     console.print(Text(f"Warehouse: {summary.warehouse} (DuckDB; docs/tables.md describes the tables)"), soft_wrap=True)
 
 

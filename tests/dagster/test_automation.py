@@ -106,7 +106,7 @@ def clock(location, monkeypatch):
 MODELS = {"metric_catalog", "thresholds", "baselines"}
 PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "window_features",
             "structural_changes", "anomaly_scores", "anomaly_reasons", "level_offsets", "anomaly_episodes",
-            "anomaly_report", "phase_changes")  # fmt: skip
+            "anomaly_report", "phase_changes", "run_page")  # fmt: skip
 
 
 def test_new_files_arrive_at_anomaly_reasons(clock):
@@ -132,7 +132,7 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
     pooled = ("group_aliases", "frequent_itemsets", "association_rules", "mined_scopes", "host_deviations")
     clock.location.materialize(*pooled)
     history = clock.settle()
-    assert {name for tick in history for name in tick} == {"anomaly_episodes", "anomaly_report"}
+    assert {name for tick in history for name in tick} == {"anomaly_episodes", "anomaly_report", "run_page", "fleet_page"}
     assert {name for name, _ in clock.location.unsynced()} <= MODELS
     clock.location.materialize(*pooled, ops={name: {"config": {"refit": True}} for name in pooled})
     assert not [name for tick in clock.settle() for name in tick]
@@ -212,7 +212,7 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
     assert asked.pop(0) == {*PRODUCTS, "rejected_files"}
     assert asked == []
     stale = {name for name, keys in GRAPH.stale(clock.location.folder, [key]).items() if keys}
-    assert stale == {"anomaly_scores", "anomaly_episodes", "anomaly_report"}
+    assert stale == {"anomaly_scores", "anomaly_episodes", "anomaly_report", "run_page"}
     assert report.read_text() == before
 
     assert clock.tick() == {}
@@ -270,7 +270,7 @@ def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_ke
     assert record.event_log_entry.asset_observation.metadata["deleted"].value is True
     assert clock.sense() == []
     history = clock.settle()
-    assert {name for tick in history for name in tick} == {"rejected_files"}
+    assert {name for tick in history for name in tick} == {"rejected_files", "fleet_page"}
     assert clock.location.folder.lake.read(REJECTED_FILES).is_empty()
     # it may come back
     write_run(clock.location.runs, 1)

@@ -50,19 +50,21 @@ def test_every_link_of_an_asset_and_of_a_partition_leads_somewhere(location, add
     assert location.materialize("run_files", "telemetry", "faults", keys=[key]).success
     per_run = ["quality_metrics", "window_features", "structural_changes"]
     per_run += ["anomaly_scores", "anomaly_reasons", "level_offsets"]
-    per_run += ["curated_metrics", "group_windows", "baskets", "anomaly_episodes", "anomaly_report"]
+    per_run += ["curated_metrics", "group_windows", "baskets", "anomaly_episodes", "anomaly_report", "run_page"]
     assert location.materialize(*per_run, keys=[key]).success
     asked = {
         "report": urls(location.metadata("anomaly_report", key)),
+        "page": urls(location.metadata("run_page", key)),
         "picture": urls(location.metadata("anomaly_scores", key)),
     }
     asset = location.defs.get_repository_def().asset_graph.get(dg.AssetKey("anomaly_scores"))
     asked["definition"] = urls(asset.metadata)
-    assert list(map(len, asked.values())) == [1, 1, 6]
+    assert list(map(len, asked.values())) == [1, 1, 1, 6]
     for url in (url for found in asked.values() for url in found):
         status, text, headers = ask(url)
         assert status == 200, url
-        assert "default-src 'none'" in headers["content-security-policy"]
+        policy = text if url in asked["page"] else headers["content-security-policy"]
+        assert "default-src 'none'" in policy.replace("&#39;", "'")
         anchor = url.partition("#")[2]
         assert not anchor or f'id="{anchor}"' in text, url
     assert key in ask(asked["report"][0])[1]

@@ -1,0 +1,117 @@
+"""What the index shows: one row a run, and totals."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import polars as pl
+
+from infrascope_core.pages.packing import buckets, least_and_largest
+from infrascope_core.reports.rendering import VERDICTS
+from infrascope_core.reports.wording import printable
+
+_POINTS = 40
+"""Points of a sparkline."""
+_HIGHEST = 12.0
+"""Surprisal at which a sparkline is full: beyond it nothing is told apart."""
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_DAY_S, _HOUR_S = 86_400.0, 3_600.0
+"""Of shorter runs, alerts a day would be made up."""
+_REASONS = 10
+
+
+def fleet_row(
+    run: Mapping[str, Any], report: pl.DataFrame, scores: pl.DataFrame, episodes: pl.DataFrame, link: Path
+) -> dict[str, Any]:
+    """A run's row: what its report says, and its surprisal in 40 digits."""
+    seconds = (run["samples"] or 0) * (run["interval_s"] or 0.0)
+    said = report.row(0, named=True) if report.height else {}
+    worst = episodes.sort("total_surprisal", "host", "episode", descending=[True, False, False], nulls_last=True)
+    judged = scores["anomalous"].drop_nulls()
+    return {
+        "run": printable(run["run_key"]),
+        "link": quote(str(link)),
+        "verdict": VERDICTS.get(str(said.get("verdict")), "Not judged"),
+        "platform": run["platform"],
+        "phase": run["phase"],
+        "workload": printable(run["workload"]),
+        "host": printable(run["host"]),
+        "start": f"{run['started_at']:%Y-%m-%d %H:%M:%S}" if run["started_at"] else "",
+        "seconds": round(float(seconds), 1),
+        "share": round(int(judged.sum()) / len(judged), 5) if len(judged) else None,
+        "episodes": episodes.height,
+        "per_day": round(episodes.height / seconds * _DAY_S, 2) if seconds >= _HOUR_S and len(judged) else None,
+        "subsystem": said.get("subsystem") or "",
+        "worst": printable(worst["headline"][0]) if worst.height else "",
+        "why": printable(said.get("why") or ""),
+        "spark": _sparkline(scores),
+    }
+
+
+def _sparkline(scores: pl.DataFrame) -> str:
+    """The largest surprisal of each of 40 stretches, as a digit of 36; a point where nothing was judged."""
+    own = scores.group_by("window").agg(pl.col("surprisal").max()).sort("window")["surprisal"]
+    _, highest = least_and_largest(own.to_numpy().astype(np.float64)[:, None], buckets(len(own), _POINTS))
+    heights = np.clip(np.nan_to_num(highest[:, 0], nan=-1.0) / _HIGHEST, -1, 1) * (len(_DIGITS) - 1)
+    return "".join("." if height < 0 else _DIGITS[round(float(height))] for height in heights)
+
+
+def fleet_content(rows: Sequence[Mapping[str, Any]], rejected: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the template shows, and what the script draws.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        See `fleet_row`.
+    rejected : polars.DataFrame
+        Table `rejected_files`.
+    """
+    view = {
+        "runs": len(rows),
+        "hosts": len({row["host"] for row in rows}),
+        "hours": sum(row["seconds"] for row in rows) / 3600,
+        "verdicts": [(name, n) for name in VERDICTS.values() if (n := sum(row["verdict"] == name for row in rows))],
+        "shares": [
+            ("workload", _anomalous_share(rows, lambda row: f"{row['phase']} {row['workload']}")),
+            ("host", _anomalous_share(rows, lambda row: row["host"])),
+            ("subsystem", _by_subsystem(rows)),
+        ],
+        "rejected": rejected.height,
+        "rejections": [
+            (printable(path), printable(reason))
+            for path, reason in rejected.sort("path").select("path", "reason").head(_REASONS).iter_rows()
+        ],
+    }
+    columns = list(rows[0]) if rows else []
+    return view, {"columns": columns, "rows": [[row[name] for name in columns] for row in rows]}
+
+
+def _anomalous_share(rows: Sequence[Mapping[str, Any]], of: Any) -> list[tuple[str, float, int]]:
+    """Share of the judged time that is anomalous, by what a run is of; the largest first."""
+    bad: dict[str, float] = defaultdict(float)
+    judged: dict[str, float] = defaultdict(float)
+    runs: Counter[str] = Counter()
+    for row in rows:
+        runs[of(row)] += 1
+        if row["share"] is not None:
+            bad[of(row)] += row["share"] * row["seconds"]
+            judged[of(row)] += row["seconds"]
+    found = [(name, bad[name] / judged[name], runs[name]) for name in judged if judged[name]]
+    return sorted(found, key=lambda one: (-one[1], one[0]))[:_REASONS]
+
+
+def _by_subsystem(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, float, int]]:
+    """The same by the subsystem that the worst episode of a run is blamed on."""
+    total = sum(row["seconds"] for row in rows if row["share"] is not None)
+    bad: dict[str, float] = defaultdict(float)
+    runs: Counter[str] = Counter()
+    for row in rows:
+        if row["share"] and row["subsystem"]:
+            bad[row["subsystem"]] += row["share"] * row["seconds"]
+            runs[row["subsystem"]] += 1
+    return sorted(((name, seconds / total, runs[name]) for name, seconds in bad.items()), key=lambda one: -one[1])

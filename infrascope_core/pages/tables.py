@@ -1,0 +1,28 @@
+"""The tables of the stage: where the pages lie."""
+
+from __future__ import annotations
+
+from infrascope_core.contract import INT, RUN_KEY, TEXT, Column, Table
+
+RUN_PAGE = Table(
+    "run_page",
+    "A page for the browser on every run: verdict, evidence, causes over time. One file that loads nothing else.",
+    ("run_key",),
+    (
+        RUN_KEY,
+        Column("page", TEXT, "the file, relative to the data folder"),
+        Column("bytes", INT, "its size"),
+        Column("charts", INT, "evidence charts on it"),
+        Column("heat_rows", INT, "metrics in its heat map"),
+    ),
+)
+FLEET_PAGE = Table(
+    "fleet_page",
+    "The index of all pages: one row a run, and totals.",
+    ("page",),
+    (
+        Column("page", TEXT, "the file, relative to the data folder"),
+        Column("bytes", INT, "its size"),
+        Column("runs", INT, "rows of runs"),
+    ),
+)
