@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from infrascope_core.cli.collect import collect
+from infrascope_core.cli.compare import compare
 from infrascope_core.cli.evaluate import evaluate
 from infrascope_core.cli.forget import forget
 from infrascope_core.cli.page import page, serve
@@ -39,7 +40,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (run, summary, report, page, serve, forget, simulate, collect, evaluate):
+    for command in (run, summary, report, compare, page, serve, forget, simulate, collect, evaluate):
         app.command()(command)
     return app
 

@@ -13,7 +13,7 @@ class PageSettings(Section):
     most_charts: int = Field(24, ge=1)
     """Largest number of evidence charts."""
     least_charts: int = Field(8, ge=0)
-    """Smallest number of them, where a run has so many metrics: filled with what departs most, whether or not it is an alarm."""
+    """Smallest number of them, where a run has so many metrics: filled with what departs most, alarm or not."""
     points: int = Field(900, ge=50)
     """Points of a trace over the whole run, each the least and the largest of its samples."""
     around_s: float = Field(30.0, ge=0)

@@ -132,7 +132,12 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
     pooled = ("group_aliases", "frequent_itemsets", "association_rules", "mined_scopes", "host_deviations")
     clock.location.materialize(*pooled)
     history = clock.settle()
-    assert {name for tick in history for name in tick} == {"anomaly_episodes", "anomaly_report", "run_page", "fleet_page"}
+    assert {name for tick in history for name in tick} == {
+        "anomaly_episodes",
+        "anomaly_report",
+        "run_page",
+        "fleet_page",
+    }
     assert {name for name, _ in clock.location.unsynced()} <= MODELS
     clock.location.materialize(*pooled, ops={name: {"config": {"refit": True}} for name in pooled})
     assert not [name for tick in clock.settle() for name in tick]
