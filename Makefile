@@ -8,7 +8,7 @@ DATA   ?= $(or $(INFRASCOPE_DATA),data)
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: demo test check dev bench evaluate docs notebook snapshot format hooks clean help
+.PHONY: demo test check dev bench evaluate docs notebook picture snapshot format hooks clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -49,6 +49,9 @@ docs: $(READY)   ## write the generated pages of docs/: tables, architecture, se
 
 notebook: $(READY) ## run docs/notebooks/infrascope.ipynb on the sample and keep its outputs in it
 	@$(BIN)/python -m benchmarks.notebook
+
+picture: $(READY) ## draw the picture of a page that README shows (needs chromium)
+	@$(BIN)/python -m benchmarks.screenshot
 
 snapshot: $(READY) ## write the snapshot of all Dagster specs anew, after a change on purpose
 	$(BIN)/pytest -q tests/dagster/test_graph.py --snapshot-update

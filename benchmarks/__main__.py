@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cluster, collector, detectors, features, fleet, patterns, pipeline, simulator
+from benchmarks import cluster, collector, detectors, features, fleet, pages, patterns, pipeline, simulator
 
 
 def main() -> int:
@@ -23,6 +23,7 @@ def main() -> int:
         *features.claims(console),
         *detectors.claims(console),
         *patterns.claims(console),
+        *pages.claims(console),
         *simulator.claims(console),
         *_collector(console),
     ):

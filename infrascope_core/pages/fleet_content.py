@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +14,7 @@ import polars as pl
 
 from infrascope_core.pages.packing import buckets, least_and_largest
 from infrascope_core.reports.rendering import VERDICTS
-from infrascope_core.reports.wording import printable
+from infrascope_core.reports.wording import duration, printable
 
 _POINTS = 40
 """Points of a sparkline."""
@@ -23,6 +24,8 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _DAY_S, _HOUR_S = 86_400.0, 3_600.0
 """Of shorter runs, alerts a day would be made up."""
 _REASONS = 10
+_PATTERNS = 20
+"""Most anomaly patterns that are shown."""
 
 
 def fleet_row(
@@ -61,7 +64,9 @@ def _sparkline(scores: pl.DataFrame) -> str:
     return "".join("." if height < 0 else _DIGITS[round(float(height))] for height in heights)
 
 
-def fleet_content(rows: Sequence[Mapping[str, Any]], rejected: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]]:
+def fleet_content(
+    rows: Sequence[Mapping[str, Any]], rejected: pl.DataFrame, patterns: pl.DataFrame
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the template shows, and what the script draws.
 
     Parameters
@@ -70,6 +75,8 @@ def fleet_content(rows: Sequence[Mapping[str, Any]], rejected: pl.DataFrame) -> 
         See `fleet_row`.
     rejected : polars.DataFrame
         Table `rejected_files`.
+    patterns : polars.DataFrame
+        Table `anomaly_patterns`.
     """
     view = {
         "runs": len(rows),
@@ -80,6 +87,19 @@ def fleet_content(rows: Sequence[Mapping[str, Any]], rejected: pl.DataFrame) -> 
             ("workload", _anomalous_share(rows, lambda row: f"{row['phase']} {row['workload']}")),
             ("host", _anomalous_share(rows, lambda row: row["host"])),
             ("subsystem", _by_subsystem(rows)),
+        ],
+        "patterns": [
+            {
+                "what": printable(f"{row['metric']} – {row['feature']}"),
+                "workload": printable(f"{row['phase']} {row['workload']}"),
+                "subsystem": row["subsystem"],
+                "time": duration(timedelta(seconds=row["seconds"])),
+                "share": row["share"],
+                "runs": row["runs"],
+            }
+            for row in patterns.sort("seconds", "metric", descending=[True, False])
+            .head(_PATTERNS)
+            .iter_rows(named=True)
         ],
         "rejected": rejected.height,
         "rejections": [

@@ -20,7 +20,7 @@ from infrascope_core.pages.tables import FLEET_PAGE, RUN_PAGE
 from infrascope_core.recipes import recipe_of
 from infrascope_core.reports.model import RunReport
 from infrascope_core.reports.products import report_files
-from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
+from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_PATTERNS, ANOMALY_REPORT
 from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, TELEMETRY
 from infrascope_core.store.atomic import write_text
@@ -30,7 +30,7 @@ from infrascope_core.symbols.tables import BASKETS
 
 _STAGE = "pages"
 RUN_SCRIPTS = ("decode.js", "quantity.js", "charts.js", "strips.js", "run.js")
-_FLEET_SCRIPTS = ("fleet.js",)
+FLEET_SCRIPTS = ("fleet.js",)
 INDEX = "index.html"
 
 
@@ -112,8 +112,8 @@ def _fleet_page(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataF
         link = page_file(folder, key).relative_to(pages(folder))
         rows.append(fleet_row(run, report, scores, folder.lake.read(ANOMALY_EPISODES, key), link))
         tick(done, runs.height)
-    view, data = fleet_content(rows, folder.lake.read(REJECTED_FILES))
-    text, file = page("fleet.html.jinja", _FLEET_SCRIPTS, view, data), index_file(folder)
+    view, data = fleet_content(rows, folder.lake.read(REJECTED_FILES), folder.lake.read(ANOMALY_PATTERNS))
+    text, file = page("fleet.html.jinja", FLEET_SCRIPTS, view, data), index_file(folder)
     write_text(file, text)
     row = (str(file.relative_to(folder.root)), len(text.encode()), len(rows))
     return pl.DataFrame([row], schema=FLEET_PAGE.schema, orient="row")
@@ -148,7 +148,7 @@ PRODUCTS = (
         (FLEET_PAGE,),
         Scope.GATHERED,
         _fleet_page,
-        inputs=(ANOMALY_SCORES, ANOMALY_EPISODES, ANOMALY_REPORT, REJECTED_FILES),
+        inputs=(ANOMALY_SCORES, ANOMALY_EPISODES, ANOMALY_REPORT, ANOMALY_PATTERNS, REJECTED_FILES),
         files=lambda folder, _: [index_file(folder)],
         libraries=("html", "javascript"),
         decisions=(33,),

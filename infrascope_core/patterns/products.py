@@ -372,7 +372,6 @@ PRODUCTS = (
         _run_identity,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
         settings=("identity",),
-        copied=True,
         libraries=("numpy",),
         decisions=(32,),
     ),

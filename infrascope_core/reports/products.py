@@ -17,14 +17,15 @@ from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.reports.episodes import build_episodes
 from infrascope_core.reports.evidence import PRESENCE, ComparedWith, Evidence
+from infrascope_core.reports.patterns import JUDGED, anomaly_patterns, counted
 from infrascope_core.reports.rendering import as_json, as_markdown, as_row
-from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
+from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_PATTERNS, ANOMALY_REPORT
 from infrascope_core.reports.verdict import run_report
-from infrascope_core.run_files.runs import run_file
+from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.store.atomic import write_text
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.store.product import Part, Product, Scope
+from infrascope_core.store.product import Part, Product, Scope, Tick
 from infrascope_core.symbols.tables import BASKETS
 
 _STAGE = "reports"
@@ -129,6 +130,16 @@ def _quoted_deviations(folder: DataFolder, key: str) -> str:
     return "" if rows is None else rows.sort("host", "metric").write_json()
 
 
+def _anomaly_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    runs, parts, judged = accepted(folder).sort("run_key"), [], []
+    for done, (key, *path) in enumerate(runs.select("run_key", *WORKLOAD_KEY).iter_rows(), start=1):
+        scores, stride_s = folder.lake.read(ANOMALY_SCORES, key), window_stride(folder, key).total_seconds()
+        parts.append(counted(scores, folder.lake.read(ANOMALY_REASONS, key), (path[0], path[1], path[2]), stride_s))
+        judged.append((*path, key, (scores.height - scores["anomalous"].null_count()) * stride_s))
+        tick(done, runs.height)
+    return anomaly_patterns(parts, pl.DataFrame(judged, schema=JUDGED, orient="row"))
+
+
 PRODUCTS = (
     Product(
         _STAGE,
@@ -162,6 +173,15 @@ PRODUCTS = (
         files=report_files,
         copied=True,
         libraries=("markdown", "json"),
+        decisions=(19,),
+    ),
+    Product(
+        _STAGE,
+        (ANOMALY_PATTERNS,),
+        Scope.GATHERED,
+        _anomaly_patterns,
+        inputs=(ANOMALY_SCORES, ANOMALY_REASONS),
+        settings=("features",),
         decisions=(19,),
     ),
 )

@@ -4,7 +4,25 @@ from __future__ import annotations
 
 import polars as pl
 
-from infrascope_core.contract import EPISODE_KEY, FLAG, HOST, INT, REAL, RUN_KEY, TEXT, TEXTS, TIME, Column, Table
+from infrascope_core.contract import (
+    EPISODE_KEY,
+    FLAG,
+    HOST,
+    INT,
+    METRIC,
+    PHASE,
+    PLATFORM,
+    REAL,
+    RUN_KEY,
+    SUBSYSTEM,
+    TEXT,
+    TEXTS,
+    TIME,
+    WORKLOAD,
+    WORKLOAD_KEY,
+    Column,
+    Table,
+)
 
 ANOMALY_EPISODES = Table(
     "anomaly_episodes",
@@ -114,5 +132,26 @@ ANOMALY_REPORT = Table(
         Column("next_step", TEXT, "what to look at first"),
         Column("markdown", TEXT, "file of the report, relative to the data folder"),
         Column("json", TEXT, "the same as JSON, relative to the data folder"),
+    ),
+)
+ANOMALY_PATTERNS = Table(
+    "anomaly_patterns",
+    "What the abnormal time of each workload is about, over all its runs (Reveal, section 5.6).",
+    (*WORKLOAD_KEY, "subsystem", "metric", "feature"),
+    (
+        PLATFORM,
+        PHASE,
+        WORKLOAD,
+        SUBSYSTEM,
+        METRIC,
+        Column("feature", TEXT, "feature of the metric", of=("anomaly_reasons.feature",)),
+        Column(
+            "windows", INT, "windows with an alarm of which it is the first reason", of=("anomaly_scores.anomalous",)
+        ),
+        Column("seconds", REAL, "their time: each counts for the stride of windows", of=("anomaly_scores.start_ts",)),
+        Column("share", REAL, "seconds / judged time of the workload", of=("anomaly_scores.anomalous",)),
+        Column("of_anomalous", REAL, "seconds / abnormal time of the workload", of=("anomaly_scores.anomalous",)),
+        Column("runs", INT, "runs in which it occurs", of=("anomaly_scores.run_key",)),
+        Column("hosts", INT, "hosts on which it occurs", of=("anomaly_scores.host",)),
     ),
 )

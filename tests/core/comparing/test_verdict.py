@@ -76,15 +76,15 @@ def test_too_few_runs_have_no_interval_and_no_verdict(own, other):
 
 @pytest.mark.parametrize("number", [4, 5, 8, 40])
 def test_nothing_is_said_of_runs_that_are_alike(number):
-    """Something is said to have changed in one of twenty draws, but for what 1,000 draws differ by."""
+    """Something is said to have changed in one of twenty draws, but for what 300 draws differ by."""
     rng = np.random.default_rng(number)
     said = 0
-    for _ in range(1000):
+    for _ in range(300):
         sides = [
             runs(name, rng.normal(1000, 30, number), np.maximum(rng.normal(0.0, 0.01, number), 0)) for name in "ba"
         ]
         said += compare(*sides).sentence.startswith(("The run is", "Anomalous time"))
-    assert said <= 1000 * 0.05 + 2 * np.sqrt(1000 * 0.05 * 0.95)
+    assert said <= 300 * 0.05 + 2 * np.sqrt(300 * 0.05 * 0.95)
 
 
 def test_a_change_of_two_deviations_is_mostly_found():
