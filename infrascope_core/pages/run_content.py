@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,22 @@ class RunTables:
     window_s: float
     beside: tuple[Baseline, Residuals] | None = None
 
-    @property
+    @cached_property
+    def windows(self) -> dict[str, tuple[Ints, Array]]:
+        """Of each host, the rows of its windows beside the references, and their middle, seconds from the start."""
+        if self.beside is None:
+            return {}
+        windows = self.beside[1].windows
+        hosts, at = windows["host"].to_numpy(), epoch(windows["start_ts"]) - self.start + self.window_s / 2
+        rows = {host: np.flatnonzero(hosts == host) for host in sorted(set(hosts))}
+        return {str(host): (own, at[own]) for host, own in rows.items()}
+
+    @cached_property
     def start(self) -> float:
         """First sample, seconds since 1970."""
         return min((float(t[0]) for t in self.times.values() if len(t)), default=0.0)
 
-    @property
+    @cached_property
     def end(self) -> float:
         """Last sample, seconds since 1970."""
         return max((float(t[-1]) for t in self.times.values() if len(t)), default=0.0)
@@ -270,8 +281,7 @@ def _expected(tables: RunTables, host: str, metric: str, settings: PageSettings)
     high = next((place[name] for name in ("maximum", "median", "mean") if name in place), None)
     if low is None or high is None:
         return None
-    own = np.flatnonzero((residuals.windows["host"] == host).to_numpy())
-    at = epoch(residuals.windows["start_ts"])[own] - tables.start + tables.window_s / 2
+    own, at = tables.windows.get(host, (np.zeros(0, dtype=np.int64), np.zeros(0)))
     bounds = buckets(len(at), settings.points // 2)
     least, _ = least_and_largest(residuals.expected[own][:, [low]], bounds)
     _, largest = least_and_largest(residuals.expected[own][:, [high]], bounds)
