@@ -237,6 +237,7 @@ def node_ids(snapshot):
         yield from node_ids(child)
 
 
+@pytest.mark.slow
 def test_a_model_that_did_not_change_moves_nothing_and_a_refit_moves_all(clock):
     keys = {write_run(clock.location.runs, s).stem for s in (1, 2)}
     clock.sense()
@@ -322,6 +323,7 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     assert clock.sense() == []
 
 
+@pytest.mark.slow
 def test_what_the_command_line_healed_or_renewed_is_adopted_with_its_own_figures(clock):
     paths = [write_run(clock.location.runs, second) for second in (1, 2, 3)]
     clock.sense()

@@ -30,6 +30,7 @@ def bytes_below(data: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_both_leave_the_same_bytes_for_the_sample(tmp_path, instance, sample):
     location = Location(tmp_path, instance, runs=SAMPLE)
     keys = Inbox.of(location.folder).keys

@@ -84,6 +84,7 @@ def test_help_lists_every_fault():
         assert f"{name} (gpu)" in page if kind.platforms == ("gpu",) else name in page
 
 
+@pytest.mark.slow
 def test_a_job_with_faults_has_a_healthy_twin_to_be_compared_with(tmp_path):
     words = ["--platform", "cpu", "--minutes", 1.5, "--out", tmp_path / "runs"]
     assert infrascope("simulate", *words, "--fault", "noisy_neighbour:high@0:40-1:10").exit_code == 0

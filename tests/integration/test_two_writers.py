@@ -100,6 +100,7 @@ def test_two_that_refresh_the_same_runs(tmp_path, runs):
     assert_current(tmp_path / "both", runs)
 
 
+@pytest.mark.slow
 def test_two_that_bring_different_workloads(tmp_path, runs):
     at_the_same_time(tmp_path / "both", runs / "a", runs / "b")
     orders = []

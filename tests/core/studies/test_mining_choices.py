@@ -41,6 +41,7 @@ def test_itemsets_are_counted_as_they_are_mined(sample):
         assert (size["itemsets"] <= size["possible"]).all()
 
 
+@pytest.mark.slow
 def test_rules_of_the_usual_length_are_the_rules(sample):
     found = compare_window_lengths(sample, no_tick)
     assert found.schema == WINDOW_SENSITIVITY.schema
