@@ -102,6 +102,7 @@ def _opened(browser: str, file: Path, clicked: str | None) -> tuple[float, float
         for _ in range(ROUNDS):
             shown = started.new_page(viewport={"width": 1440, "height": 900})
             shown.goto(file.absolute().as_uri())
+            shown.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length > 0")
             paints.append(
                 shown.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000
             )

@@ -162,6 +162,7 @@ def run_data(
             {"from": _since(start, tables.start), "to": _since(end, tables.start), "name": str(name)}
             for start, end, name in tables.faults.select("start", "end", "fault").iter_rows()
         ],
+        "axes": {host: _axis(tables, host, settings) for host in sorted({host for host, _ in traces})},
         "charts": [_chart(tables, host, metric, values, settings) for (host, metric), values in traces.items()],
         "strips": {
             "subsystems": _subsystems(tables, columns),
@@ -226,28 +227,43 @@ def _middle(at: Array, bounds: Ints) -> Array:
     return middle
 
 
+def _axis(tables: RunTables, host: str, settings: PageSettings) -> dict[str, Any]:
+    """The points in time that all charts of a host share: of the whole run, of details, and of what was expected."""
+    at = tables.times[host] - tables.start
+    _, windows = tables.windows.get(host, (np.zeros(0, dtype=np.int64), np.zeros(0)))
+    return {
+        "x": as_singles(_middle(at, buckets(len(at), settings.points))),
+        "expected": as_singles(_middle(windows, buckets(len(windows), settings.points // 2))),
+        "details": [as_singles(_middle(at[rows], bounds)) for rows, bounds in _details(tables, host, settings)],
+    }
+
+
 def _chart(tables: RunTables, host: str, metric: str, values: Array, settings: PageSettings) -> dict[str, Any]:
     """A trace over the whole run, at full sampling around the worst episodes, and what was expected."""
-    at = tables.times[host] - tables.start
-    bounds = buckets(len(at), settings.points)
-    low, high = least_and_largest(values[:, None], bounds)
     return {
         "host": host,
         "metric": metric,
         "unit": unit(metric),
         "subsystem": subsystem(metric),
-        "x": as_singles(_middle(at, bounds)),
-        "low": as_singles(low[:, 0]),
-        "high": as_singles(high[:, 0]),
-        "details": list(_details(tables, host, at, values, settings)) if len(at) > settings.points else [],
+        "whole": _packed(values, buckets(len(values), settings.points)),
+        "details": [_packed(values[rows], bounds) for rows, bounds in _details(tables, host, settings)],
         "expected": _expected(tables, host, metric, settings),
     }
 
 
-def _details(
-    tables: RunTables, host: str, at: Array, values: Array, settings: PageSettings
-) -> Iterable[dict[str, str]]:
-    """Stretches at full sampling, each at most as many samples as the whole run has points, twice."""
+def _packed(values: Array, bounds: Ints) -> dict[str, str]:
+    """Least and largest values; where each point is a single sample, once."""
+    low, high = least_and_largest(values[:, None], bounds)
+    if len(bounds) - 1 == len(values):
+        return {"low": as_singles(low[:, 0])}
+    return {"low": as_singles(low[:, 0]), "high": as_singles(high[:, 0])}
+
+
+def _details(tables: RunTables, host: str, settings: PageSettings) -> list[tuple[Ints, Ints]]:
+    """Samples around the worst episodes, and their points: all of them, but at most twice those of the whole run."""
+    at = tables.times[host] - tables.start
+    if len(at) <= settings.points:
+        return []
     spans: list[list[float]] = []
     for row in list(_worst_first(tables.episodes))[: settings.detailed_episodes]:
         if row["host"] == host:
@@ -259,21 +275,13 @@ def _details(
             merged[-1][1] = max(merged[-1][1], end)
         else:
             merged.append([begin, end])
-    for begin, end in merged:
-        inside = np.flatnonzero((at >= begin) & (at <= end))
-        if len(inside):
-            bounds = buckets(len(inside), 2 * settings.points)
-            low, high = least_and_largest(values[inside][:, None], bounds)
-            yield {
-                "x": as_singles(_middle(at[inside], bounds)),
-                "low": as_singles(low[:, 0]),
-                "high": as_singles(high[:, 0]),
-            }
+    inside = [np.flatnonzero((at >= begin) & (at <= end)) for begin, end in merged]
+    return [(rows, buckets(len(rows), 2 * settings.points)) for rows in inside if len(rows)]
 
 
 def _expected(tables: RunTables, host: str, metric: str, settings: PageSettings) -> dict[str, str] | None:
     """Least and largest value of the reference window that each window was compared with."""
-    if tables.beside is None:
+    if tables.beside is None or host not in tables.windows:
         return None
     baseline, residuals = tables.beside
     place = {feature: i for i, (name, feature) in enumerate(baseline.names) if name == metric}
@@ -281,12 +289,11 @@ def _expected(tables: RunTables, host: str, metric: str, settings: PageSettings)
     high = next((place[name] for name in ("maximum", "median", "mean") if name in place), None)
     if low is None or high is None:
         return None
-    own, at = tables.windows.get(host, (np.zeros(0, dtype=np.int64), np.zeros(0)))
+    own, at = tables.windows[host]
     bounds = buckets(len(at), settings.points // 2)
-    least, _ = least_and_largest(residuals.expected[own][:, [low]], bounds)
-    _, largest = least_and_largest(residuals.expected[own][:, [high]], bounds)
+    least, _ = least_and_largest(residuals.expected[own, low][:, None], bounds)
+    _, largest = least_and_largest(residuals.expected[own, high][:, None], bounds)
     return {
-        "x": as_singles(_middle(at, bounds)),
         "low": as_singles(np.minimum(least, largest)[:, 0]),
         "high": as_singles(np.maximum(least, largest)[:, 0]),
     }

@@ -14,11 +14,11 @@ class PageSettings(Section):
     """Largest number of evidence charts."""
     least_charts: int = Field(8, ge=0)
     """Smallest number of them, where a run has so many metrics: filled with what departs most, alarm or not."""
-    points: int = Field(900, ge=50)
+    points: int = Field(750, ge=50)
     """Points of a trace over the whole run, each the least and the largest of its samples."""
     around_s: float = Field(30.0, ge=0)
     """Seconds before and after an episode that are kept at full sampling."""
-    detailed_episodes: int = Field(6, ge=0)
+    detailed_episodes: int = Field(3, ge=0)
     """Largest number of episodes that are kept so, the worst first."""
     columns: int = Field(300, ge=10)
     """Columns of the strips and of the heat map over the whole run."""

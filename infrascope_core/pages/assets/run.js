@@ -38,10 +38,9 @@ function drawCharts() {
     caption.append(made('small', '', ` ${chart.subsystem}${several ? `, ${chart.host}` : ''}`));
     figure.append(caption);
     place.append(figure);
-    const levels = [chart, ...chart.details].map((part) => [Array.from(singles(part.x)), nullable(singles(part.low)), nullable(singles(part.high))]);
-    const expected = chart.expected
-      ? [Array.from(singles(chart.expected.x)), nullable(singles(chart.expected.low)), nullable(singles(chart.expected.high))]
-      : [[], [], []];
+    const axis = DATA.axes[chart.host];
+    const levels = [chart.whole, ...chart.details].map((part, i) => trace(i ? axis.details[i - 1] : axis.x, part));
+    const expected = chart.expected ? trace(axis.expected, chart.expected) : [[], [], []];
     const whole = joinedTrace(expected, levels[0]);
     const details = levels.slice(1).map((part) => ({ from: part[0][0], to: part[0][part[0].length - 1], table: joinedTrace(expected, part) }));
     plot(figure, {
@@ -65,6 +64,12 @@ function drawCharts() {
       data: (from, to) => (details.find((part) => part.from <= from + 1e-6 && to <= part.to + 1e-6) || { table: whole }).table,
     });
   }
+}
+
+/** Points in time with least and largest values; one of both where each point is a single sample. */
+function trace(x, part) {
+  const low = nullable(singles(part.low));
+  return [Array.from(singles(x)), low, part.high === undefined ? low : nullable(singles(part.high))];
 }
 
 /** Expected band and trace in one table: x, expected low and high, low and high. */
