@@ -19,9 +19,9 @@ from scipy import stats
 from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
+from infrascope_core.patterns.candidates import SIGNIFICANT
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
 from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of
-from infrascope_core.patterns.rules import SIGNIFICANT
 from infrascope_core.patterns.sentences import contrast_sentence
 from infrascope_core.patterns.tables import CONTRASTS
 from infrascope_core.patterns.telling import Row, few, in_words

@@ -6,7 +6,7 @@ are in the order of time, and none of them is a case of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -41,6 +41,11 @@ class Items:
         """Items of these names, in the order of their groups."""
         keyed = sorted((group_of(name), name) for name in set(names))
         return cls(tuple(name for _, name in keyed), tuple(group for group, _ in keyed))
+
+    @classmethod
+    def of_groups(cls, groups: Iterable[str]) -> Items:
+        """All levels of these metric groups."""
+        return cls.of([f"{group}_{level}" for group in groups for level in LEVELS])
 
     @property
     def group(self) -> Ints:

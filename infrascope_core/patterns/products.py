@@ -12,14 +12,15 @@ import polars as pl
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.numeric import Mask
 from infrascope_core.patterns.aliases import group_aliases
+from infrascope_core.patterns.candidates import to_be_tested
 from infrascope_core.patterns.contrasts import Unit, contrasts
 from infrascope_core.patterns.counts import basket_counts, item_frequencies, item_pairs
-from infrascope_core.patterns.held import LEVELS, Held, Items, held
+from infrascope_core.patterns.held import Held, Items, held
 from infrascope_core.patterns.identity import run_identity
 from infrascope_core.patterns.itemsets import frequent_itemsets
 from infrascope_core.patterns.phases import phase_changes
-from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
-from infrascope_core.patterns.scopes import same_scopes, scopes
+from infrascope_core.patterns.rules import association_rules
+from infrascope_core.patterns.scopes import mined_groups, same_scopes, scopes, unaliased_groups
 from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.signatures import Signature, signatures, workload_signatures
@@ -37,6 +38,7 @@ from infrascope_core.patterns.tables import (
     SEQUENTIAL_PATTERNS,
     WORKLOAD_SIGNATURES,
 )
+from infrascope_core.patterns.tallies import Tally, run_overlaps
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted, rows_of_run
 from infrascope_core.run_files.tables import FAULTS
@@ -63,7 +65,7 @@ def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> p
     mining, runs_of = folder.settings.mining, _mined(scopes(accepted(folder)))
     found = [FREQUENT_ITEMSETS.empty()]
     for done, (scope, keys) in enumerate(runs_of.items(), start=1):
-        groups = _mined_groups(folder, scope.split("/")[0])
+        groups = mined_groups(folder, scope.split("/")[0])
         baskets = folder.lake.read_all(BASKETS, keys).filter(pl.col("metric_group").is_in(groups))
         found.append(frequent_itemsets(baskets, scope, mining))
         tick(done, len(runs_of))
@@ -138,7 +140,7 @@ def _windows_of_faults(run: Held, labels: pl.DataFrame) -> dict[str, Mask]:
 def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """What there was to go by: counted from the baskets, because a scope without rules leaves none behind."""
     runs, mining = accepted(folder).sort("run_key"), folder.settings.mining
-    found = dict(folder.lake.read(ASSOCIATION_RULES).group_by("scope").len().iter_rows())
+    found = dict(folder.lake.read(ASSOCIATION_RULES).select("scope", "holding").unique().iter_rows())
     rows = []
     for platform, groups, items in _platforms(folder, runs):
         own = {key: _held(folder, key, groups, items, "") for key in runs.filter(platform=platform)["run_key"]}
@@ -146,9 +148,8 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
         same = same_scopes(runs_of)
         for scope, keys in runs_of.items():
             members = [one for key in keys for one in own[key]]
-            holds = np.concatenate([one.holds for one in members]) if members else np.zeros((0, len(items.names)))
-            both = holds.T.astype(np.float64) @ holds
-            tested = to_be_tested(both, len(holds), items, mining) if len(holds) >= mining.min_baskets else 0
+            holds = np.concatenate([np.zeros((0, len(items.names)), dtype=bool), *(one.holds for one in members)])
+            tested = to_be_tested(holds, items, mining) if len(holds) >= mining.min_baskets else 0
             rules = int(found.get(same.get(scope, scope), 0))
             why = None if rules else _why_none(len(holds), len(members), len(groups), tested, mining)
             rows.append((scope, same.get(scope), len(members), len(holds), len(groups), tested, rules, why))
@@ -188,7 +189,7 @@ def _whole_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, 
     thresholds = folder.lake.read(THRESHOLDS)
     for platform in runs["platform"].unique().sort():
         groups = thresholds.filter(platform=platform)["metric_group"].sort().to_list()
-        items = Items.of([f"{group}_{level}" for group in groups for level in LEVELS])
+        items = Items.of_groups(groups)
         of_platform, own = runs.filter(platform=platform), {}
         for key in of_platform["run_key"]:
             own[key] = _held(folder, key, groups, items, "")
@@ -215,23 +216,21 @@ def _signatures(folder: DataFolder, tick: Tick) -> Iterator[tuple[list[str], lis
     tells its workload.
     """
     runs, done = accepted(folder).sort("run_key"), 0
-    thresholds, aliases = folder.lake.read(THRESHOLDS), folder.lake.read(GROUP_ALIASES)
     for platform in runs["platform"].unique().sort():
-        groups = set(thresholds.filter(platform=platform)["metric_group"])
-        ordered = sorted(groups - set(aliases.filter(platform=platform)["metric_group"]))
+        groups = unaliased_groups(folder, platform)
         own: list[Signature] = []
         for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
-            own += signatures(folder.lake.read(BASKETS, key), ordered, "/".join(path))
+            own += signatures(folder.lake.read(BASKETS, key), groups, "/".join(path))
             done += 1
             tick(done, runs.height)
-        yield ordered, own
+        yield groups, own
 
 
 def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, list[str], Items]]:
     """Each platform with the groups that are mined, and their items."""
     for platform in runs["platform"].unique().sort():
-        groups = _mined_groups(folder, platform)
-        yield platform, groups, Items.of([f"{group}_{level}" for group in groups for level in LEVELS])
+        groups = mined_groups(folder, platform)
+        yield platform, groups, Items.of_groups(groups)
 
 
 def _held(folder: DataFolder, key: str, groups: list[str], items: Items, workload: str) -> list[Held]:
@@ -269,13 +268,6 @@ def _scopes(
             tick(done, runs.height)
         while open_scopes:
             yield open_scopes.pop()
-
-
-def _mined_groups(folder: DataFolder, platform: str) -> list[str]:
-    """Groups of a platform that carry information of their own: neither degenerate nor an alias."""
-    informative = folder.lake.read_cached(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)
-    aliases = folder.lake.read_cached(GROUP_ALIASES).filter(platform=platform)
-    return sorted(set(informative["metric_group"]) - set(aliases["metric_group"]))
 
 
 def _phase_changes(folder: DataFolder, key: str) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Scopes of patterns: each platform, each of its phases, each of their workloads."""
+"""Scopes of patterns (each platform, each of its phases, each of their workloads), and what is mined in them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from infrascope_core.contract import WORKLOAD_KEY
-from infrascope_core.patterns.tables import ASSOCIATION_RULES
+from infrascope_core.patterns.tables import ASSOCIATION_RULES, GROUP_ALIASES
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.symbols.tables import THRESHOLDS
 
 
 def scopes(runs: pl.DataFrame) -> dict[str, list[str]]:
@@ -35,6 +36,18 @@ def same_scopes(runs_of: Mapping[str, Sequence[str]]) -> dict[str, str]:
         if parent and list(runs_of[parent]) == list(keys):
             found[scope] = found.get(parent, parent)
     return found
+
+
+def mined_groups(folder: DataFolder, platform: str) -> list[str]:
+    """Metric groups of a platform that carry information of their own: neither degenerate nor an alias; sorted."""
+    informative = folder.lake.read_cached(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)
+    return sorted(set(unaliased_groups(folder, platform)) & set(informative["metric_group"]))
+
+
+def unaliased_groups(folder: DataFolder, platform: str) -> list[str]:
+    """Metric groups of a platform but for those that say what another one says; sorted."""
+    groups = folder.lake.read_cached(THRESHOLDS).filter(platform=platform)["metric_group"]
+    return sorted(set(groups) - set(folder.lake.read_cached(GROUP_ALIASES).filter(platform=platform)["metric_group"]))
 
 
 def rules_of(folder: DataFolder, key: str) -> pl.DataFrame:

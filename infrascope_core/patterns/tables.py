@@ -68,6 +68,7 @@ ASSOCIATION_RULES = Table(
         Column("p_value", REAL, "share of the ways to shift each run by itself that give at least as much overlap"),
         Column("q_value", REAL, "Benjamini-Hochberg over all that were tested in the scope"),
         Column("tested", INT, "rules that were tested in the scope"),
+        Column("holding", INT, "those that hold up; at most `mining.max_rules` of them are stored"),
         Column(
             "timing",
             TEXT,
@@ -114,7 +115,7 @@ MINED_SCOPES = Table(
         Column("windows", INT, "their windows", of=("baskets.window",)),
         Column("groups", INT, "metric groups that are informative and no aliases", of=("thresholds.degenerate",)),
         Column("tested", INT, "rules that were tested", of=("baskets.item",)),
-        Column("rules", INT, "rules that hold up", of=("association_rules.z",)),
+        Column("rules", INT, "rules that hold up", of=("association_rules.holding",)),
         Column("why", TEXT, "why there are none; none where there are"),
     ),
 )

@@ -10,10 +10,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from infrascope_core.patterns.rules import Tally, association_rules, pairs_of, run_overlaps, to_be_tested, worth_reading
+from infrascope_core.patterns.candidates import to_be_tested
+from infrascope_core.patterns.rules import worth_reading
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
-from tests.core.patterns.generated import GROUPS, ITEMS, RECIPE, independent, levels, mine, run, together
+from infrascope_core.patterns.tallies import pairs_of
+from tests.core.patterns.generated import GROUPS, ITEMS, independent, levels, mine, run, together
 
 LEFT, RIGHT = "CPU_busy_HIGH", "Disk_write_LOW"
 
@@ -128,12 +130,8 @@ def test_constant_items_and_runs_of_one_window_do_no_harm():
 
 def test_the_number_that_is_tested_is_told_beforehand():
     runs = together(independent(8, 100, 13), LEFT, RIGHT, 0.6, 14)
-    tally = Tally(ITEMS, 2)
-    for one in runs:
-        tally.add(run_overlaps(one.holds, ITEMS, 2))
-    holds = np.concatenate([one.holds for one in runs])
-    tested = to_be_tested(holds.T.astype(float) @ holds, len(holds), ITEMS, MiningSettings())
-    rules = association_rules(tally, runs, "gpu", MiningSettings(exchanges=99), RECIPE)
+    tested = to_be_tested(np.concatenate([one.holds for one in runs]), ITEMS, MiningSettings())
+    rules = mine(runs)
     assert rules["tested"].unique().to_list() == [tested]
     assert tested == 15 * 12 + len(pairs_of(ITEMS)) * 9  # all items are common, and pairs of them
 
