@@ -230,16 +230,17 @@ def sets_with_own(mined: Mined, sets: int, seed: int) -> dict[str, float]:
 
 
 def sets_with_foreign(mined: Mined, sets: int, seed: int) -> dict[str, float]:
-    """Of runs with one group of another workload: in how many sets a rule of it is shown, by timing."""
+    """Of runs with one group of another workload: in how many sets a rule of it is shown, by timing and in all."""
     rng = np.random.default_rng(seed)
     groups = sorted(set(mined.items.groups))
-    own = course = 0
+    own = course = shown = 0
     for turn in range(sets):
         group = groups[turn % len(groups)]
         rules = foreign(mined, rng, group).rules()
         own += _about(worth_reading(rules, SHOWN, ["own"]), group)
         course += _about(worth_reading(rules, SHOWN, ["course"]), group)
-    return {"sets": sets, "own": own, "course": course}
+        shown += _about(rules.filter(pl.col("shown").is_not_null()), group)
+    return {"sets": sets, "own": own, "course": course, "shown": shown}
 
 
 def _about(rules: pl.DataFrame, group: str) -> bool:

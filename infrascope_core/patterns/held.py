@@ -118,3 +118,26 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
             Held(str(run_key), str(host), workload, holds, windows["start_ts"].to_list(), windows["window"].to_numpy())
         )
     return found
+
+
+def jobs(runs: Sequence[Held]) -> list[list[int]]:
+    """Runs by job, by number: those of one workload whose times overlap are hosts of one.
+
+    Returns
+    -------
+    list of list of int
+        The runs of each job, the one that begins first before the others; jobs by workload, then by their begin. A run
+        without windows is a job by itself.
+    """
+    found: list[list[int]] = []
+    until: dict[str, datetime] = {}
+    timed = [number for number, run in enumerate(runs) if run.start]
+    for number in sorted(timed, key=lambda number: (runs[number].workload, runs[number].start[0], number)):
+        run = runs[number]
+        last = until.get(run.workload)
+        if last is not None and run.start[0] <= last:
+            found[-1].append(number)
+        else:
+            found.append([number])
+        until[run.workload] = run.start[-1] if last is None else max(last, run.start[-1])
+    return found + [[number] for number, run in enumerate(runs) if not run.start]

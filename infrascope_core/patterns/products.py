@@ -113,9 +113,10 @@ def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
     for platform, groups, items in _platforms(folder, runs):
         own, units, faults = [], [], []
         of_platform = runs.filter(platform=platform)
-        for key, phase, workload in of_platform.select("run_key", "phase", "workload").iter_rows():
+        for key, *path in of_platform.select("run_key", *WORKLOAD_KEY).iter_rows():
             labels = folder.lake.read(FAULTS, key)
-            for one in _held(folder, key, groups, items, ""):
+            _, phase, workload = path
+            for one in _held(folder, key, groups, items, "/".join(path)):
                 own.append(one)
                 units.append(Unit(phase, workload, one.host))
                 faults.append(_windows_of_faults(one, labels))
@@ -312,7 +313,7 @@ PRODUCTS = (
         Scope.MINED,
         _association_rules,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
-        code_version="2",
+        code_version="3",
         settings=("mining",),
         depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         libraries=("numpy", "scipy"),
@@ -344,7 +345,7 @@ PRODUCTS = (
         Scope.MINED,
         _contrasts,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, FAULTS),
-        code_version="2",
+        code_version="3",
         libraries=("numpy", "scipy"),
         decisions=(31,),
     ),

@@ -22,7 +22,7 @@ from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES, EXAMPLES
 from infrascope_core.patterns.tallies import Tally
 from infrascope_core.patterns.telling import few, in_words
-from infrascope_core.patterns.timing import COURSE, OWN, timings
+from infrascope_core.patterns.timing import COURSE, OWN, UNDECIDED, UNKNOWN, timings
 from infrascope_core.recipes import Recipe
 
 _TOLD = 5
@@ -151,11 +151,11 @@ def _told(rules: pl.DataFrame) -> list[int]:
     """Which rules of a scope are told, by their `number`, the first first.
 
     Those at times of a run's own, then those in the course of the job; where there are neither, those of which
-    that is not known.
+    that is not known. What may be the course of any workload (runs begin and end) is news to nobody.
     """
     chosen = [worth_reading(rules, _TOLD, [timing])["number"] for timing in (OWN, COURSE)]
     if not any(map(len, chosen)):
-        chosen = [worth_reading(rules, _TOLD)["number"]]
+        chosen = [worth_reading(rules, _TOLD, [UNDECIDED, UNKNOWN])["number"]]
     return pl.concat(chosen).to_list()
 
 

@@ -73,7 +73,7 @@ ASSOCIATION_RULES = Table(
             "timing",
             TEXT,
             "own: the sides meet at times of the run's own; course: in the course of every run of the workload; "
-            "undecided: neither is shown; unknown: no workload has two runs",
+            "common: perhaps of any workload; undecided: none of these is shown; unknown: no workload has two runs",
         ),
         Column("cross_subsystem", FLAG, "the two sides share no subsystem"),
         Column("shown", INT, "rank among the rules of the scope that people are shown; none of those that are not"),
@@ -155,7 +155,7 @@ CONTRASTS = Table(
         Column("item", TEXT, "what is held", of=("baskets.item",)),
         Column("share", REAL, "share of the windows that hold it, the mean over runs; of a fault, of all its windows"),
         Column("other_share", REAL, "the same of the other side"),
-        Column("runs", INT, "runs and hosts", of=("baskets.run_key",)),
+        Column("runs", INT, "runs; hosts of one job are one", of=("baskets.run_key",)),
         Column("other_runs", INT, "those of the other side", of=("baskets.run_key",)),
         Column("growth_rate", REAL, "larger share / smaller share; infinite if that is 0"),
         Column("separated", FLAG, "every run of one side is above every run of the other"),
