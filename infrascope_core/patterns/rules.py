@@ -21,7 +21,7 @@ from infrascope_core.patterns.sentences import rule_sentence
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES, EXAMPLES
 from infrascope_core.patterns.tallies import Tally
-from infrascope_core.patterns.telling import few, in_words
+from infrascope_core.patterns.telling import Row, few, in_words
 from infrascope_core.patterns.timing import COURSE, OWN, UNDECIDED, UNKNOWN, timings
 from infrascope_core.recipes import Recipe
 
@@ -153,10 +153,19 @@ def _told(rules: pl.DataFrame) -> list[int]:
     Those at times of a run's own, then those in the course of the job; where there are neither, those of which
     that is not known. What may be the course of any workload (runs begin and end) is news to nobody.
     """
-    chosen = [worth_reading(rules, _TOLD, [timing])["number"] for timing in (OWN, COURSE)]
-    if not any(map(len, chosen)):
-        chosen = [worth_reading(rules, _TOLD, [UNDECIDED, UNKNOWN])["number"]]
-    return pl.concat(chosen).to_list()
+    own = worth_reading(rules, _TOLD, [OWN])
+    said = {pair for row in own.iter_rows(named=True) for pair in _pairs(row)}
+    others = rules.filter([not said.intersection(_pairs(row)) for row in rules.iter_rows(named=True)])
+    told = [own, worth_reading(others, _TOLD, [COURSE])]
+    if not any(map(len, told)):
+        told = [worth_reading(rules, _TOLD, [UNDECIDED, UNKNOWN])]
+    return [number for each in told for number in each["number"]]
+
+
+def _pairs(rule: Row) -> Iterator[frozenset[str]]:
+    """Metric groups on opposite sides, either way round."""
+    for item in rule["antecedent"]:
+        yield frozenset((group_of(item), group_of(rule["consequent"][0])))
 
 
 def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple[Mask, Mask]]]:
@@ -229,7 +238,7 @@ def worth_reading(rules: pl.DataFrame, limit: int, timing: Iterable[str] | None 
         for row in few(
             scope.iter_rows(named=True),
             limit,
-            says=lambda row: [frozenset((group_of(i), group_of(row["consequent"][0]))) for i in row["antecedent"]],
+            says=_pairs,
             about=lambda row: row["consequent"][0],
         )
     ]

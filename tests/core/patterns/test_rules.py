@@ -170,3 +170,19 @@ def test_few_rules_are_shown_and_each_says_something_else():
         "C_HIGH",
         "D_LOW",
     )
+
+
+def test_a_pair_of_groups_is_told_once_whatever_its_timing():
+    """Both rest by a schedule, and both are busy at times of their own: the latter is told."""
+    rng = np.random.default_rng(21)
+    rests = levels(200, rng, 10) == 0
+    runs = []
+    for number in range(10):
+        busy, disk, *free = (levels(200, rng) for _ in GROUPS)
+        disk = np.where(rng.random(200) < 0.6, busy, disk)
+        low = (np.where(rests & (rng.random(200) < 0.8), 0, np.maximum(side, 1)) for side in (busy, disk))
+        runs.append(run(number, [*low, *free]))
+    rules = mine(runs)
+    assert [worth_reading(rules, 5, [timing]).height for timing in ("own", "course")] == [1, 1]
+    (told,) = rules.filter(pl.col("shown").is_not_null()).iter_rows(named=True)
+    assert told["timing"] == "own"
