@@ -15,12 +15,19 @@ from infrascope_core.patterns.aliases import group_aliases
 from infrascope_core.patterns.candidates import to_be_tested
 from infrascope_core.patterns.contrasts import Unit, contrasts
 from infrascope_core.patterns.counts import basket_counts, item_frequencies, item_pairs
-from infrascope_core.patterns.held import Held, Items, held
+from infrascope_core.patterns.held import Held, Items
 from infrascope_core.patterns.identity import run_identity
-from infrascope_core.patterns.itemsets import frequent_itemsets
+from infrascope_core.patterns.itemsets import BasketBits, frequent_itemsets
 from infrascope_core.patterns.phases import phase_changes
 from infrascope_core.patterns.rules import association_rules
-from infrascope_core.patterns.scopes import mined_groups, same_scopes, scopes, unaliased_groups
+from infrascope_core.patterns.scopes import (
+    bits_of_run,
+    held_by_run,
+    mined_groups,
+    same_scopes,
+    scopes,
+    unaliased_groups,
+)
 from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.signatures import Signature, signatures, workload_signatures
@@ -62,14 +69,17 @@ def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Da
 
 
 def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining, runs_of = folder.settings.mining, _mined(scopes(accepted(folder)))
-    found = [FREQUENT_ITEMSETS.empty()]
-    for done, (scope, keys) in enumerate(runs_of.items(), start=1):
-        groups = mined_groups(folder, scope.split("/")[0])
-        baskets = folder.lake.read_all(BASKETS, keys).filter(pl.col("metric_group").is_in(groups))
-        found.append(frequent_itemsets(baskets, scope, mining))
-        tick(done, len(runs_of))
-    return pl.concat(found)
+    mining, runs, done = folder.settings.mining, accepted(folder).sort("run_key"), 0
+    mined, found = _mined(scopes(runs)), {}
+    for platform, groups, items in _platforms(folder, runs):
+        bits = {key: bits_of_run(folder, key, groups, items) for key in runs.filter(platform=platform)["run_key"]}
+        for scope, keys in mined.items():
+            if scope.split("/")[0] == platform:
+                own = BasketBits.of_runs([bits[key] for key in keys], items.names)
+                found[scope] = frequent_itemsets(own, scope, mining)
+                done += 1
+                tick(done, len(mined))
+    return pl.concat([FREQUENT_ITEMSETS.empty(), *(found[scope] for scope in mined)])
 
 
 def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -116,7 +126,7 @@ def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
         for key, *path in of_platform.select("run_key", *WORKLOAD_KEY).iter_rows():
             labels = folder.lake.read(FAULTS, key)
             _, phase, workload = path
-            for one in _held(folder, key, groups, items, "/".join(path)):
+            for one in held_by_run(folder, key, groups, items, "/".join(path)):
                 own.append(one)
                 units.append(Unit(phase, workload, one.host))
                 faults.append(_windows_of_faults(one, labels))
@@ -144,7 +154,7 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
     found = dict(folder.lake.read(ASSOCIATION_RULES).select("scope", "holding").unique().iter_rows())
     rows = []
     for platform, groups, items in _platforms(folder, runs):
-        own = {key: _held(folder, key, groups, items, "") for key in runs.filter(platform=platform)["run_key"]}
+        own = {key: held_by_run(folder, key, groups, items, "") for key in runs.filter(platform=platform)["run_key"]}
         runs_of = scopes(runs.filter(platform=platform))
         same = same_scopes(runs_of)
         for scope, keys in runs_of.items():
@@ -193,7 +203,7 @@ def _whole_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, 
         items = Items.of_groups(groups)
         of_platform, own = runs.filter(platform=platform), {}
         for key in of_platform["run_key"]:
-            own[key] = _held(folder, key, groups, items, "")
+            own[key] = held_by_run(folder, key, groups, items, "")
             done += 1
             tick(done, runs.height)
         for scope, keys in _mined(scopes(of_platform)).items():
@@ -234,10 +244,6 @@ def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, li
         yield platform, groups, Items.of_groups(groups)
 
 
-def _held(folder: DataFolder, key: str, groups: list[str], items: Items, workload: str) -> list[Held]:
-    return held(folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(groups)), items, workload)
-
-
 class _Adds(Protocol):
     """What runs of a scope add up to."""
 
@@ -260,7 +266,7 @@ def _scopes(
             while open_scopes and open_scopes[-1][0] not in scopes_of_run:
                 yield open_scopes.pop()
             open_scopes += [(scope, empty(items), []) for scope in scopes_of_run[len(open_scopes) :]]
-            for one in _held(folder, key, groups, items, "/".join(path)):
+            for one in held_by_run(folder, key, groups, items, "/".join(path)):
                 part = of_run(one, items)
                 for _, total, own in open_scopes:
                     total.add(part)

@@ -16,9 +16,9 @@ import polars as pl
 
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.patterns.held import LEVELS, Held, Items, held
-from infrascope_core.patterns.itemsets import basket_count, count_itemsets, least_count
+from infrascope_core.patterns.itemsets import BasketBits, count_itemsets, least_count
 from infrascope_core.patterns.rules import association_rules
-from infrascope_core.patterns.scopes import mined_groups, unaliased_groups
+from infrascope_core.patterns.scopes import bits_of_run, mined_groups, unaliased_groups
 from infrascope_core.patterns.tallies import Tally
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted
@@ -27,7 +27,7 @@ from infrascope_core.store.lake import Lake
 from infrascope_core.store.product import Tick
 from infrascope_core.studies.tables import MINING_FEASIBILITY, WINDOW_SENSITIVITY
 from infrascope_core.symbols.discretization import baskets, fit_thresholds
-from infrascope_core.symbols.tables import BASKETS, CURATED_METRICS, GROUP_WINDOWS
+from infrascope_core.symbols.tables import CURATED_METRICS, GROUP_WINDOWS
 from infrascope_core.symbols.windows import group_windows, window_samples
 
 
@@ -38,15 +38,16 @@ def count_at_supports(folder: DataFolder, tick: Tick) -> pl.DataFrame:
     platforms = runs["platform"].unique().sort()
     for platform in platforms:
         groups = mined_groups(folder, platform)
-        keys = runs.filter(platform=platform)["run_key"].sort().to_list()
-        own = folder.lake.read_all(BASKETS, keys).filter(pl.col("metric_group").is_in(groups))
-        total, items = basket_count(own), own["item"].n_unique()
+        items = Items.of_groups(groups)
+        keys = runs.filter(platform=platform)["run_key"].sort()
+        own = BasketBits.of_runs([bits_of_run(folder, key, groups, items) for key in keys], items.names)
+        total, held_items = own.total, int(own.bits.any(axis=1).sum())
         for support in choices.supports:
             if total >= settings.min_baskets:
                 counts = count_itemsets(own, support, settings.max_size)
                 possible = [comb(len(groups), size) * len(LEVELS) ** size for size in range(1, settings.max_size + 1)]
                 for size, (found, most) in enumerate(zip(counts, possible, strict=True), start=1):
-                    rows.append((platform, support, size, total, least_count(total, support), items, found, most))
+                    rows.append((platform, support, size, total, least_count(total, support), held_items, found, most))
             done += 1
             tick(done, len(platforms) * len(choices.supports))
     return pl.DataFrame(rows, schema=MINING_FEASIBILITY.schema, orient="row")
