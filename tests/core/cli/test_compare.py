@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from infrascope_core.cli.app import build_app
 from infrascope_core.run_files.runs import accepted
+from tests.core.comparing.test_figures import fill
+from tests.core.comparing.test_products import KEYS, write
 
 
 def ask(*words: str):
@@ -32,6 +34,60 @@ def test_all_figures_as_json(sample):
     assert {change["figure"]["name"] for change in found["changes"]} >= {"run time", "anomalous time", "page faults"}
 
 
+def test_runs_that_share_no_figure_end_in_a_sentence(tmp_path, handmade):
+    """Two runs of which nothing is known but their names."""
+    for key in ("r1", "r2"):
+        fill(handmade, key, interval_s=None)
+    handmade.folder.remember_settings()
+    answer = ask("r1", "--with", "r2", "--data", str(handmade.folder.root))
+    assert answer.exit_code == 0, answer.output
+    first, second, *_ = answer.stdout.splitlines()
+    assert first == "Neither run time nor anomalous time is known on both sides."
+    assert second.startswith("- 1 run before and 1 after:")
+    assert "figure " not in answer.stdout
+
+
+def test_numbers_have_their_nouns(sample):
+    first, second, *_ = accepted(sample)["run_key"].to_list()
+    answer = ask(first, "--with", second, "--data", str(sample.root))
+    assert "\n1 run before, 1 after; medians over runs, 95 % intervals" in answer.stdout
+    assert "1 runs" not in answer.stdout
+
+
+def test_a_page_is_written_where_it_is_asked_for(sample, tmp_path):
+    file = tmp_path / "page.html"
+    answer = ask("train_MLP*", "--with", "train_HGB*", "--page", str(file), "--data", str(sample.root))
+    assert answer.exit_code == 0
+    first, *_, last = answer.stdout.splitlines()
+    assert last == str(file)
+    assert f"<h1>{first}</h1>" in file.read_text()
+
+
+def test_a_page_is_opened_in_the_browser(sample, tmp_path, monkeypatch):
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)  # type: ignore[func-returns-value]
+    file = tmp_path / "page.html"
+    answer = ask("train_MLP*", "--with", "train_HGB*", "--page", str(file), "--open", "--json",
+                 "--data", str(sample.root))  # fmt: skip
+    assert opened == [file.absolute().as_uri()]
+    assert json.loads(answer.stdout)["outcome"] == "better"
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    answer = ask("train_MLP*", "--with", "train_HGB*", "--page", str(file), "--open", "--data", str(sample.root))
+    assert answer.exit_code == 1
+    assert "no browser could be opened" in answer.stderr
+
+
+def test_a_comparison_that_the_settings_declare_goes_by_its_name(handmade):
+    folder = write(handmade, KEYS)
+    folder.remember_settings()
+    answer = ask("faster", "--data", str(folder.root))
+    assert answer.stdout.startswith("The run is 19.61% shorter [16.7%, 22.5%].\n")
+    answer = ask("slower", "--data", str(folder.root))
+    assert answer.exit_code == 1
+    assert "expected the runs after the change, as --with RUN" in answer.stderr
+    assert "declare (faster, later)" in " ".join(answer.stderr.split())
+
+
 def test_a_folder_of_run_files_stands_for_its_runs(sample, tmp_path):
     first, second, *_ = accepted(sample)["run_key"].sort().to_list()
     for side, key in (("before", first), ("after", second)):
@@ -47,6 +103,9 @@ def test_a_folder_of_run_files_stands_for_its_runs(sample, tmp_path):
     [
         (("nobody*", "--with", "train*"), "nobody*: no accepted run is named so"),
         (("train*", "--with", "train_MLP*"), "a run cannot be before and after the change"),
+        (("", "--with", "train_MLP*"), "an empty name; expected a run key"),
+        (("x" * 5_000, "--with", "train_MLP*"), "x…: no accepted run is named so"),
+        (("train_MLP*",), "expected the runs after the change, as --with RUN"),
     ],
 )
 def test_what_cannot_be_compared_gets_one_sentence(sample, words, sentence):
@@ -54,3 +113,4 @@ def test_what_cannot_be_compared_gets_one_sentence(sample, words, sentence):
     assert answer.exit_code == 1
     assert sentence in answer.stderr
     assert "Traceback" not in answer.stderr
+    assert len(answer.stderr) < 300
