@@ -45,6 +45,7 @@ _ONE_LENGTH = 0.001
 """Runs whose lengths differ by a smaller share are as long as each other: none of them ended when its work was done."""
 _NAMED = 3
 """Most names that a sentence lists."""
+_IN_POINTS = (SHARE, "%")
 _ORDER = (RUN, SUBSYSTEM, METRIC, LEVEL)
 
 
@@ -264,9 +265,10 @@ def shown(figure: Figure, value: float) -> str:
 
 
 def difference(figure: Figure, value: float) -> str:
-    """A difference between two values, with its sign; between shares, in percentage points."""
-    if figure.unit == SHARE:
-        return f"{100 * value:+.2f} points" if value else "0 points"
+    """A difference between two values, with its sign; between shares and per cents, in percentage points."""
+    if figure.unit in _IN_POINTS:
+        digits = f"{100 * value:+.2f}" if figure.unit == SHARE else f"{value:+.3g}"
+        return f"{digits if value else 0} points"
     return f"{'+' if value > 0 else ''}{quantity(value, figure.unit)}"
 
 
@@ -275,7 +277,7 @@ def interval_of(change: Change) -> str:
     if change.low is None or change.high is None:
         return "too few runs"
     low, high = difference(change.figure, change.low), difference(change.figure, change.high)
-    return f"{low.removesuffix(' points') if change.figure.unit == SHARE else low} to {high}"
+    return f"{low.removesuffix(' points')} to {high}"
 
 
 def worth_showing(comparison: Comparison) -> Iterator[Change]:

@@ -135,6 +135,7 @@ def _told(change: Change) -> dict[str, Any]:
         "before": shown(figure, change.before),
         "after": shown(figure, change.after),
         "effect": difference(figure, change.effect),
+        "bounds": interval_of(change),
         "interval": interval,
         "chance": chance,
         "moved": change.significant,

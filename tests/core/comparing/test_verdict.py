@@ -274,7 +274,13 @@ def test_a_metric_that_is_never_a_reason_has_no_share_of_the_time():
 
 @pytest.mark.parametrize(
     ("figure", "value", "text"),
-    [(SHARE, -0.0265, "-2.65 points"), (SHARE, 0.0, "0 points"), (SECONDS, 109.0, "+109 s"), (SECONDS, -2.0, "-2 s")],
+    [
+        (LEVELS[0], 6.0249, "+6.02 points"),
+        (SHARE, -0.0265, "-2.65 points"),
+        (SHARE, 0.0, "0 points"),
+        (SECONDS, 109.0, "+109 s"),
+        (SECONDS, -2.0, "-2 s"),
+    ],
 )
 def test_differences_have_a_sign_and_those_of_shares_are_points(figure, value, text):
     assert difference(figure, value) == text

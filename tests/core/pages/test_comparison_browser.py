@@ -31,7 +31,7 @@ def test_the_page_says_what_was_found(sample, tmp_path, visit):
     assert told == [
         [
             c.figure.name, shown(c.figure, c.before), shown(c.figure, c.after), difference(c.figure, c.effect),
-            f"95 % interval {interval_of(c)}" if c.low is not None else "no interval",
+            interval_of(c),
         ]
         for c in found.changes
     ]  # fmt: skip
