@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import polars as pl
 
+from infrascope_core.anomalies.reference_runs import baseline_of
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES
 from infrascope_core.comparing.throughput import telling_metrics, throughputs
 from infrascope_core.contract import WINDOW_KEY
+from infrascope_core.errors import NotFittedError
 from infrascope_core.quality.kinds import known_kinds
 from infrascope_core.quality.metrics import INTERVAL
 from infrascope_core.quality.tables import QUALITY_METRICS
@@ -71,6 +73,8 @@ class RunFigures:
         Finite. A metric that is never the reason of an alarm has no figure of kind `metric`.
     steady : dict of str to float
         Metrics that keep one value throughout, and that value; counters are not among them.
+    reference : bool
+        Whether what is normal was learnt from this run, too.
     """
 
     run_key: str
@@ -80,6 +84,7 @@ class RunFigures:
     baseline: str
     values: dict[Figure, float]
     steady: dict[str, float] = field(default_factory=dict)
+    reference: bool = False
 
     @property
     def judged(self) -> bool:
@@ -119,7 +124,19 @@ def _of_run(folder: DataFolder, key: str) -> RunFigures:
         baseline=", ".join(map(str, versions)),
         values={figure: value for figure, value in found if math.isfinite(value)},
         steady=dict(_steady(folder.lake.read(QUALITY_METRICS, key))),
+        reference=_is_reference(folder, key, versions),
     )
+
+
+def _is_reference(folder: DataFolder, key: str, versions: Sequence[str]) -> bool:
+    """Whether a run is among those of the baseline that judged it."""
+    if not versions or folder.settings.detectors.compare_with == "past":
+        return False
+    try:
+        baseline = baseline_of(folder, key)
+    except NotFittedError:  # it was fitted anew, or is gone
+        return False
+    return baseline is not None and baseline.identity.version in versions and key in baseline.references.runs
 
 
 def _by_reason(judged: pl.DataFrame, reasons: pl.DataFrame) -> Iterator[tuple[Figure, float]]:

@@ -69,6 +69,9 @@ class Change:
         Medians over runs.
     effect, low, high : float or None
         Typical difference, after less before, and its 95 % interval; none where there are too few runs for one.
+    direction : int
+        -1 if a run after has less than a run before more often than it has more, 1 if less often, else 0. Of values
+        that are mostly 0 the typical difference may be 0 although the ranks are not equal.
     p_value : float or None
         Of ranks that are at least as unequal if nothing changed; none where no ranks could be significant.
     q_value : float or None
@@ -81,6 +84,7 @@ class Change:
     before: float
     after: float
     effect: float
+    direction: int
     low: float | None
     high: float | None
     p_value: float | None
@@ -145,7 +149,7 @@ def _outcome(leading: Sequence[Change]) -> Outcome:
     """Less time and less of it anomalous is better."""
     if not any(change.p_value is not None for change in leading):
         return Outcome.NOT_JUDGED
-    better = [change.effect < 0 for change in leading if change.significant]
+    better = [change.direction < 0 for change in leading if change.significant]
     if not better:
         return Outcome.UNCHANGED
     return Outcome.BETTER if all(better) else Outcome.MIXED if any(better) else Outcome.WORSE
@@ -166,6 +170,7 @@ def _changes(before: Sequence[RunFigures], after: Sequence[RunFigures]) -> Itera
                 before=float(np.median(old)),
                 after=float(np.median(new)),
                 effect=float(np.median(differences)),
+                direction=int(np.sign(np.sign(differences).sum())),
                 low=None if bounds[0] is None else float(bounds[0]),
                 high=None if bounds[1] is None else float(bounds[1]),
                 p_value=None if _too_few(len(old), len(new), figure) else rank_test(new, old),
@@ -245,7 +250,7 @@ def _sentence(leading: Sequence[Change], judged: bool, something: bool) -> str:
 
 
 def _moved(change: Change) -> str:
-    if change.figure.name == TIME:
+    if change.figure.name == TIME and change.effect:
         way = "shorter" if change.effect < 0 else "longer"
         share = abs(change.effect) / change.before
         bounds = ""
@@ -253,10 +258,11 @@ def _moved(change: Change) -> str:
             ends = sorted((abs(change.low) / change.before, abs(change.high) / change.before))
             bounds = f" [{ends[0]:.1%}, {ends[1]:.1%}]"
         return f"the run is {share:.2%} {way}{bounds}"
-    way = "fell" if change.effect < 0 else "rose"
-    return (
-        f"{change.figure.name} {way} from {shown(change.figure, change.before)} to {shown(change.figure, change.after)}"
-    )
+    way = "fell" if change.direction < 0 else "rose"
+    old, new = shown(change.figure, change.before), shown(change.figure, change.after)
+    if old == new:
+        return f"{change.figure.name} {way}, although its median is {new} before and after"
+    return f"{change.figure.name} {way} from {old} to {new}"
 
 
 def shown(figure: Figure, value: float) -> str:
@@ -310,7 +316,7 @@ def _obstacles(before: Sequence[RunFigures], after: Sequence[RunFigures], judged
     yield from _unlike(before, after)
     yield from _lengths(before, after)
     yield from _settings(before, after)
-    yield from _judging((*before, *after))
+    yield from _judging(before, after)
     yield from _not_measured(before, after)
 
 
@@ -359,9 +365,17 @@ def _settings(before: Sequence[RunFigures], after: Sequence[RunFigures]) -> Iter
         )
 
 
-def _judging(runs: Sequence[RunFigures]) -> Iterator[str]:
+def _judging(before: Sequence[RunFigures], after: Sequence[RunFigures]) -> Iterator[str]:
+    """What anomalous time rests on, on either side."""
+    runs = (*before, *after)
     if len({run.baseline for run in runs if run.judged}) > 1:
         yield "The runs were not all judged by the same baseline: their anomalous times are not of one measure."
+    (old, of_old), (new, of_new) = ((sum(run.reference for run in side), len(side)) for side in (before, after))
+    if old * of_new != new * of_old:
+        yield (
+            f"What is normal was learnt from {old} of {count(of_old, 'run')} before and {new} of {of_new} after: "
+            "what only the others do counts as anomalous."
+        )
     if unjudged := sum(not run.judged for run in runs):
         yield f"{count(unjudged, 'run')} could not be judged at all."
 

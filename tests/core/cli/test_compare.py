@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import duckdb
 import pytest
 from typer.testing import CliRunner
 
@@ -11,6 +12,7 @@ from infrascope_core.cli.app import build_app
 from infrascope_core.run_files.runs import accepted
 from tests.core.comparing.test_figures import fill
 from tests.core.comparing.test_products import KEYS, write
+from tests.runs import write_run
 
 
 def ask(*words: str):
@@ -86,6 +88,31 @@ def test_a_comparison_that_the_settings_declare_goes_by_its_name(handmade):
     assert answer.exit_code == 1
     assert "expected the runs after the change, as --with RUN" in answer.stderr
     assert "declare (faster, later)" in " ".join(answer.stderr.split())
+
+
+def test_declared_comparisons_are_made_with_everything_else(tmp_path):
+    """From a settings file to the warehouse, the page and the index; one run on each side, and one that is to come."""
+    for second in (1, 2):
+        write_run(tmp_path / "runs", second, samples=100 * second)
+    settings = tmp_path / "settings.yaml"
+    declared = "{name: fix, before: ['*-01_h1'], after: ['*-02_h1']}, {name: next, before: ['*-02_h1'], after: [later]}"
+    settings.write_text(f"comparisons: {{declared: [{declared}]}}")
+    data = tmp_path / "data"
+    words = ["run", str(tmp_path / "runs"), "--settings", str(settings), "--data", str(data)]
+    answer = CliRunner().invoke(build_app(), words)
+    assert answer.exit_code == 0, answer.output
+    with duckdb.connect(str(data / "warehouse.duckdb"), read_only=True) as con:
+        verdicts = con.execute(
+            "SELECT comparison, outcome, runs_before, runs_after, page FROM comparison_page"
+        ).fetchall()
+        times = con.execute('SELECT "before", "after" FROM run_comparisons WHERE figure = \'run time\'').fetchall()
+    assert verdicts == [
+        ("fix", "not_judged", 1, 1, "pages/comparisons/fix.html"),
+        ("next", "not_judged", 1, 0, "pages/comparisons/next.html"),
+    ]
+    assert times == [(pytest.approx(10.0), pytest.approx(20.0))]
+    assert 'href="comparisons/next.html"' in (data / "pages" / "index.html").read_text()
+    assert (data / "pages" / "comparisons" / "fix.html").is_file()
 
 
 def test_a_folder_of_run_files_stands_for_its_runs(sample, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from infrascope_core.comparing.figures import Figure, figures_of
+from infrascope_core.run_files.runs import accepted, healthy_runs
 from tests.core.handmade import START, HandMade
 
 
@@ -151,6 +152,18 @@ def test_what_never_moves_and_is_no_counter_is_steady(handmade, metric, hosts, s
     handmade.put("quality_metrics", "r", *rows)
     (found,) = figures_of(handmade.folder, ["r"])
     assert found.steady == steady
+
+
+def test_runs_that_normal_was_learnt_from_are_references(sample):
+    found = figures_of(sample, accepted(sample)["run_key"])
+    assert {run.run_key for run in found if run.reference} == healthy_runs(sample)
+
+
+def test_a_run_whose_baseline_is_gone_is_no_reference(handmade):
+    fill(handmade)
+    judge(handmade, "x-", [])
+    (found,) = figures_of(handmade.folder, ["r"])
+    assert (found.judged, found.baseline, found.reference) == (True, "v", False)
 
 
 def test_figures_are_taken_anew_when_a_table_changes(handmade):

@@ -8,6 +8,9 @@ import polars as pl
 import pytest
 
 from infrascope_core.comparing.throughput import telling_metrics, throughputs
+from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.tables import PLATFORMS, TELEMETRY
+from infrascope_core.simulate.columns import columns
 
 
 def host(*values: tuple[float | None, ...], names: tuple[str, ...], seconds: float = 1.0) -> pl.DataFrame:
@@ -43,6 +46,19 @@ def test_metrics_of_trainers_and_servers_tell_throughput(metric, work):
 )  # fmt: skip
 def test_others_do_not(metric):
     assert telling_metrics([metric]) == {}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_no_column_of_hardware_does(platform):
+    names = [column.metric for column in columns(platform)]
+    assert len(names) > 700
+    assert telling_metrics(names) == {}
+
+
+def test_no_column_that_is_recorded_does(sample):
+    names = {name for key in accepted(sample)["run_key"] for name in sample.lake.columns(TELEMETRY, key)}
+    assert len(names) > 100
+    assert telling_metrics(sorted(names)) == {}
 
 
 def test_a_counter_that_began_again_goes_on_from_0():

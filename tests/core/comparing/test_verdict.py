@@ -73,6 +73,30 @@ def test_less_time_and_less_of_it_anomalous_is_better(seconds, shares, outcome):
     assert compare(*sides).outcome is outcome
 
 
+def test_what_is_mostly_nothing_has_a_direction_even_where_the_typical_difference_is_0():
+    """Of 20 runs before, nine have anomalous time; of 20 after, none: a median difference of 0, and p = 0.0012."""
+    before, after = (
+        runs(name, np.linspace(100, 101, 20), shares)
+        for name, shares in (("b", [0.0] * 11 + [0.1] * 9), ("a", [0.0] * 20))
+    )
+    found = compare(before, after)
+    assert of(found, SHARE).effect == 0
+    assert found.outcome is Outcome.BETTER
+    assert found.sentence == "Anomalous time fell, although its median is 0.00% before and after."
+
+
+def test_what_normal_was_learnt_from_is_said():
+    """A baseline of the runs before finds what the change does differently, and calls it anomalous."""
+    before, after = runs("b", [10, 11], reference=True), runs("a", [10, 12])
+    learnt = [text for text in compare(before, after).obstacles if "learnt" in text]
+    assert learnt == [
+        "What is normal was learnt from 2 of 2 runs before and 0 of 2 after: "
+        "what only the others do counts as anomalous."
+    ]
+    both = compare(before, runs("a", [10, 12, 13], reference=True)).obstacles
+    assert not any("learnt" in text for text in both)
+
+
 def test_the_effect_is_the_median_of_all_differences():
     old, new = [10.0, 12.0, 19.0, 11.0, 14.0], [9.0, 8.5, 13.0, 7.0]
     found = of(compare(runs("b", old), runs("a", new)), SECONDS)
