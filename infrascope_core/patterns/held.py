@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from infrascope_core.contract import HOST_KEY
 from infrascope_core.numeric import Ints, Mask
+
+Times = NDArray[np.datetime64]
 
 LOW, MEDIUM, HIGH = LEVELS = ("LOW", "MED", "HIGH")
 """Levels as items name them (`symbols/sql/discretize.sql`)."""
@@ -73,8 +75,8 @@ class Held:
         `workload` is its platform, phase and workload: runs of one workload may be exchanged.
     holds : ndarray of bool, windows x items
         Windows in the order of time; those without any group's level are left out.
-    start : list of datetime, windows
-        When each window begins.
+    start : ndarray of datetime64, windows
+        When each window begins, naive UTC as in the file.
     window : ndarray of int, windows
         Their numbers.
     """
@@ -83,7 +85,7 @@ class Held:
     host: str
     workload: str
     holds: Mask
-    start: Sequence[datetime]
+    start: Times
     window: Ints
 
     @cached_property
@@ -91,7 +93,7 @@ class Held:
         """Seconds from one window to the next, the median; None where there are not two."""
         if len(self.start) < 2:
             return None
-        return float(np.median(np.diff(np.array(self.start, dtype="datetime64[us]")).astype(np.float64))) / 1e6
+        return float(np.median(np.diff(self.start) / np.timedelta64(1, "s")))
 
 
 def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
@@ -107,16 +109,15 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
     workload : str
         Of these runs.
     """
-    number = {name: i for i, name in enumerate(items.names)}
+    known = pl.Enum(items.names)
+    coded = baskets.select(*HOST_KEY, "window", "start_ts", item=pl.col("item").cast(known, strict=False).to_physical())
     found = []
-    for (run_key, host), rows in sorted(baskets.partition_by(HOST_KEY, as_dict=True).items()):
-        windows = rows.group_by("window").agg(pl.col("start_ts").min()).sort("window").with_row_index("row")
-        known = rows.filter(pl.col("item").is_in(items.names)).join(windows.select("window", "row"), on="window")
-        holds = np.zeros((windows.height, len(items.names)), dtype=bool)
-        holds[known["row"].to_numpy(), known["item"].replace_strict(number, return_dtype=pl.Int64).to_numpy()] = True
-        found.append(
-            Held(str(run_key), str(host), workload, holds, windows["start_ts"].to_list(), windows["window"].to_numpy())
-        )
+    for (run_key, host), rows in sorted(coded.partition_by(HOST_KEY, as_dict=True).items()):
+        window, first, row = np.unique(rows["window"].to_numpy(), return_index=True, return_inverse=True)
+        has_item = rows["item"].is_not_null().to_numpy()
+        holds = np.zeros((len(window), len(items.names)), dtype=bool)
+        holds[row[has_item], rows["item"].drop_nulls().to_numpy()] = True
+        found.append(Held(str(run_key), str(host), workload, holds, rows["start_ts"].to_numpy()[first], window))
     return found
 
 
@@ -130,8 +131,8 @@ def jobs(runs: Sequence[Held]) -> list[list[int]]:
         without windows is a job by itself.
     """
     found: list[list[int]] = []
-    until: dict[str, datetime] = {}
-    timed = [number for number, run in enumerate(runs) if run.start]
+    until: dict[str, np.datetime64] = {}
+    timed = [number for number, run in enumerate(runs) if len(run.start)]
     for number in sorted(timed, key=lambda number: (runs[number].workload, runs[number].start[0], number)):
         run = runs[number]
         last = until.get(run.workload)
@@ -140,4 +141,4 @@ def jobs(runs: Sequence[Held]) -> list[list[int]]:
         else:
             found.append([number])
         until[run.workload] = run.start[-1] if last is None else max(last, run.start[-1])
-    return found + [[number] for number, run in enumerate(runs) if not run.start]
+    return found + [[number] for number, run in enumerate(runs) if not len(run.start)]

@@ -21,6 +21,7 @@ from infrascope_core.patterns.itemsets import BasketBits, frequent_itemsets
 from infrascope_core.patterns.phases import phase_changes
 from infrascope_core.patterns.rules import association_rules
 from infrascope_core.patterns.scopes import (
+    all_items,
     bits_of_run,
     held_by_run,
     mined_groups,
@@ -71,8 +72,8 @@ def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Da
 def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     mining, runs, done = folder.settings.mining, accepted(folder).sort("run_key"), 0
     mined, found = _mined(scopes(runs)), {}
-    for platform, groups, items in _platforms(folder, runs):
-        bits = {key: bits_of_run(folder, key, groups, items) for key in runs.filter(platform=platform)["run_key"]}
+    for platform, items in _platforms(folder, runs):
+        bits = {key: bits_of_run(folder, key, items) for key in runs.filter(platform=platform)["run_key"]}
         for scope, keys in mined.items():
             if scope.split("/")[0] == platform:
                 own = BasketBits.of_runs([bits[key] for key in keys], items.names)
@@ -120,13 +121,12 @@ def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) ->
 def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
     found = [CONTRASTS.empty()]
-    for platform, groups, items in _platforms(folder, runs):
+    for platform, items in _platforms(folder, runs):
         own, units, faults = [], [], []
         of_platform = runs.filter(platform=platform)
-        for key, *path in of_platform.select("run_key", *WORKLOAD_KEY).iter_rows():
+        for key, phase, workload in of_platform.select("run_key", "phase", "workload").iter_rows():
             labels = folder.lake.read(FAULTS, key)
-            _, phase, workload = path
-            for one in held_by_run(folder, key, groups, items, "/".join(path)):
+            for one in held_by_run(folder, key, items):
                 own.append(one)
                 units.append(Unit(phase, workload, one.host))
                 faults.append(_windows_of_faults(one, labels))
@@ -139,12 +139,11 @@ def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
 
 def _windows_of_faults(run: Held, labels: pl.DataFrame) -> dict[str, Mask]:
     """By kind of fault, the windows that begin within one."""
-    begins = np.array(run.start, dtype="datetime64[us]")
     found: dict[str, Mask] = {}
     for name, start, end in labels.select("fault", "start", "end").iter_rows():
-        inside = (begins >= np.datetime64(start)) & (begins <= np.datetime64(end))
+        inside = (run.start >= np.datetime64(start)) & (run.start <= np.datetime64(end))
         if inside.any():
-            found[str(name)] = found.get(str(name), np.zeros(len(begins), dtype=bool)) | inside
+            found[str(name)] = found.get(str(name), np.zeros(len(run.start), dtype=bool)) | inside
     return found
 
 
@@ -153,8 +152,9 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
     runs, mining = accepted(folder).sort("run_key"), folder.settings.mining
     found = dict(folder.lake.read(ASSOCIATION_RULES).select("scope", "holding").unique().iter_rows())
     rows = []
-    for platform, groups, items in _platforms(folder, runs):
-        own = {key: held_by_run(folder, key, groups, items, "") for key in runs.filter(platform=platform)["run_key"]}
+    for platform, items in _platforms(folder, runs):
+        groups = len(set(items.groups))
+        own = {key: held_by_run(folder, key, items) for key in runs.filter(platform=platform)["run_key"]}
         runs_of = scopes(runs.filter(platform=platform))
         same = same_scopes(runs_of)
         for scope, keys in runs_of.items():
@@ -162,8 +162,8 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
             holds = np.concatenate([np.zeros((0, len(items.names)), dtype=bool), *(one.holds for one in members)])
             tested = to_be_tested(holds, items, mining) if len(holds) >= mining.min_baskets else 0
             rules = int(found.get(same.get(scope, scope), 0))
-            why = None if rules else _why_none(len(holds), len(members), len(groups), tested, mining)
-            rows.append((scope, same.get(scope), len(members), len(holds), len(groups), tested, rules, why))
+            why = None if rules else _why_none(len(holds), len(members), groups, tested, mining)
+            rows.append((scope, same.get(scope), len(members), len(holds), groups, tested, rules, why))
     return pl.DataFrame(rows, schema=MINED_SCOPES.schema, orient="row")
 
 
@@ -197,13 +197,11 @@ def _item_pairs(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataF
 def _whole_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, list[Held]]]:
     """Each scope that is mined, with the items of all metric groups, and its runs."""
     runs, done = accepted(folder).sort("run_key"), 0
-    thresholds = folder.lake.read(THRESHOLDS)
     for platform in runs["platform"].unique().sort():
-        groups = thresholds.filter(platform=platform)["metric_group"].sort().to_list()
-        items = Items.of_groups(groups)
+        items = all_items(folder, platform)
         of_platform, own = runs.filter(platform=platform), {}
         for key in of_platform["run_key"]:
-            own[key] = held_by_run(folder, key, groups, items, "")
+            own[key] = held_by_run(folder, key, items)
             done += 1
             tick(done, runs.height)
         for scope, keys in _mined(scopes(of_platform)).items():
@@ -237,11 +235,10 @@ def _signatures(folder: DataFolder, tick: Tick) -> Iterator[tuple[list[str], lis
         yield groups, own
 
 
-def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, list[str], Items]]:
-    """Each platform with the groups that are mined, and their items."""
+def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, Items]]:
+    """Each platform with the items that are mined."""
     for platform in runs["platform"].unique().sort():
-        groups = mined_groups(folder, platform)
-        yield platform, groups, Items.of_groups(groups)
+        yield platform, Items.of_groups(mined_groups(folder, platform))
 
 
 class _Adds(Protocol):
@@ -259,14 +256,14 @@ def _scopes(
     """Each scope with what its runs add up to, and the runs: none is looked at twice, and few sums are kept at once."""
     runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
     mined = _mined(scopes(runs))
-    for platform, groups, items in _platforms(folder, runs):
+    for platform, items in _platforms(folder, runs):
         open_scopes: list[tuple[str, _Sum, list[Held]]] = []
         for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
             scopes_of_run = [s for depth in range(len(path)) if (s := "/".join(path[: depth + 1])) in mined]
             while open_scopes and open_scopes[-1][0] not in scopes_of_run:
                 yield open_scopes.pop()
             open_scopes += [(scope, empty(items), []) for scope in scopes_of_run[len(open_scopes) :]]
-            for one in held_by_run(folder, key, groups, items, "/".join(path)):
+            for one in held_by_run(folder, key, items):
                 part = of_run(one, items)
                 for _, total, own in open_scopes:
                     total.add(part)

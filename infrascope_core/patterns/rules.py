@@ -190,7 +190,7 @@ def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[di
                     "run_key": run.run_key,
                     "host": run.host,
                     "window": int(run.window[at]),
-                    "start_ts": run.start[at],
+                    "start_ts": run.start[at].item(),
                 }
         yield list(found.values())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -53,15 +53,29 @@ def unaliased_groups(folder: DataFolder, platform: str) -> list[str]:
     return sorted(set(groups) - set(folder.lake.read_cached(GROUP_ALIASES).filter(platform=platform)["metric_group"]))
 
 
-def held_by_run(folder: DataFolder, key: str, groups: Collection[str], items: Items, workload: str) -> list[Held]:
-    """What a run and each of its hosts hold of these metric groups."""
-    return held(folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(groups)), items, workload)
+def all_items(folder: DataFolder, platform: str) -> Items:
+    """Items of all metric groups of a platform, those that are not mined included."""
+    return Items.of_groups(folder.lake.read_cached(THRESHOLDS).filter(platform=platform)["metric_group"])
 
 
-def bits_of_run(folder: DataFolder, key: str, groups: Collection[str], items: Items) -> RunBits:
+def held_by_run(folder: DataFolder, key: str, items: Items) -> list[Held]:
+    """What a run and each of its hosts hold of these items; windows without any of their metric groups are left out.
+
+    It is remembered with the folder: all kinds of patterns ask for it.
+    """
+
+    def read() -> list[Held]:
+        run = run_file(folder, key)
+        rows = folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(set(items.groups)))
+        return held(rows, items, "/".join(str(run[name]) for name in WORKLOAD_KEY))
+
+    return folder.once(("held", key, folder.lake.made_from(BASKETS, key), items), read)
+
+
+def bits_of_run(folder: DataFolder, key: str, items: Items) -> RunBits:
     """The same as bits, the hosts one after the other."""
     none = np.zeros((0, len(items.names)), dtype=bool)
-    return RunBits.of(np.concatenate([none, *(one.holds for one in held_by_run(folder, key, groups, items, ""))]))
+    return RunBits.of(np.concatenate([none, *(one.holds for one in held_by_run(folder, key, items))]))
 
 
 def rules_of(folder: DataFolder, key: str) -> pl.DataFrame:

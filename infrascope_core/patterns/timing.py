@@ -87,7 +87,7 @@ def _workloads(runs: Sequence[Held]) -> list[Ints]:
     """Runs of each workload that has several jobs, one of each: hosts of one job have their times in common."""
     groups: dict[str, list[int]] = {}
     for first, *_ in jobs(runs):
-        if runs[first].start:
+        if len(runs[first].start):
             groups.setdefault(runs[first].workload, []).append(first)
     return [np.array(members) for members in groups.values() if len(members) > 1]
 

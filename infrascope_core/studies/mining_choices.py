@@ -40,7 +40,7 @@ def count_at_supports(folder: DataFolder, tick: Tick) -> pl.DataFrame:
         groups = mined_groups(folder, platform)
         items = Items.of_groups(groups)
         keys = runs.filter(platform=platform)["run_key"].sort()
-        own = BasketBits.of_runs([bits_of_run(folder, key, groups, items) for key in keys], items.names)
+        own = BasketBits.of_runs([bits_of_run(folder, key, items) for key in keys], items.names)
         total, held_items = own.total, int(own.bits.any(axis=1).sum())
         for support in choices.supports:
             if total >= settings.min_baskets:

@@ -48,7 +48,7 @@ def run(number: int, of_groups: Sequence[np.ndarray], workload: str = "W") -> He
         "h",
         workload,
         holds,
-        [start + timedelta(seconds=i) for i in range(len(holds))],
+        np.datetime64(start, "us") + np.arange(len(holds)) * np.timedelta64(1, "s"),
         np.arange(len(holds)),
     )
 

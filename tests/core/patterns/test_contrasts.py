@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from itertools import combinations
 
 import numpy as np
@@ -74,7 +73,7 @@ def test_hosts_of_one_job_are_one_case():
     """Sixteen files of four jobs of four hosts each are four runs."""
     runs = fleet([0.8] * 8 + [0.2] * 8, 1)
     jobs = [
-        replace(one, host=f"h{i % 4}", start=[at + timedelta(seconds=i % 4) for at in runs[i - i % 4].start])
+        replace(one, host=f"h{i % 4}", start=runs[i - i % 4].start + np.timedelta64(i % 4, "s"))
         for i, one in enumerate(runs)
     ]
     units = [Unit("train", "V" if i < 8 else "W", one.host) for i, one in enumerate(jobs)]

@@ -55,7 +55,16 @@ def folder_itemsets(runs):
     from infrascope_core.symbols.tables import BASKETS
 
     rows = [
-        (one.run_key, one.host, window, item.rpartition("_")[0], one.start[window], 0.0, item.rpartition("_")[2], item)
+        (
+            one.run_key,
+            one.host,
+            window,
+            item.rpartition("_")[0],
+            one.start[window].item(),
+            0.0,
+            item.rpartition("_")[2],
+            item,
+        )
         for one in runs
         for window, held in enumerate(one.holds)
         for item, holds in zip(ITEMS.names, held, strict=True)

@@ -47,7 +47,7 @@ def test_what_was_planted_is_found_and_nothing_else_of_other_groups():
     for example in rule["examples"]:
         own, at = held[example["run_key"]], example["window"]
         assert own.holds[at, [ITEMS.names.index(LEFT), ITEMS.names.index(RIGHT)]].all()
-        assert example["start_ts"] == own.start[at]
+        assert np.datetime64(example["start_ts"]) == own.start[at]
     assert rule["shown"] == 1
     assert rule["sentence"].startswith("While CPU_busy is high, Disk_write is ")
     assert f"; {rule['agreeing_runs']} of 10 runs. For example r" in rule["sentence"]

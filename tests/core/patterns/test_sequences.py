@@ -104,14 +104,14 @@ def test_windows_that_are_too_long_show_no_order(seconds):
     if seconds is None:
         runs = [replace(one, holds=one.holds[:1], start=one.start[:1]) for one in runs]
     else:
-        runs = [replace(one, start=[one.start[0] + (at - one.start[0]) * seconds for at in one.start]) for one in runs]
+        runs = [replace(one, start=one.start[0] + (one.start - one.start[0]) * seconds) for one in runs]
     assert [one.window_s for one in runs] == [seconds] * 8
     assert orders(runs).is_empty()
 
 
 def test_half_as_long_windows_have_the_same_lags():
     runs = following(8, 2, 0.9, 4)
-    finer = [replace(one, start=[one.start[0] + (at - one.start[0]) / 2 for at in one.start]) for one in runs]
+    finer = [replace(one, start=one.start[0] + (one.start - one.start[0]) / 2) for one in runs]
     (lag,) = {
         row["lag_s"]
         for row in orders(finer).rows(named=True)

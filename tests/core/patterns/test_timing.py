@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import numpy as np
 
@@ -63,8 +62,7 @@ def test_hosts_of_one_job_are_not_exchanged():
     """They share times of their own, which are no schedule."""
     runs = together(independent(8, 120, 2), LEFT, RIGHT, 0.8, 3)
     copies = [
-        replace(one, host="h2", run_key=one.run_key + "_2", start=[at + timedelta(seconds=1) for at in one.start])
-        for one in runs
+        replace(one, host="h2", run_key=one.run_key + "_2", start=one.start + np.timedelta64(1, "s")) for one in runs
     ]
     assert timing([*runs, *copies])[LEFT, RIGHT] == "own"
 
