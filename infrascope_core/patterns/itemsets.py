@@ -24,6 +24,8 @@ from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 
 _WORD = 64
+_DENSE = 0.6
+"""Share of words with a bit, above which picking them out costs more than it saves."""
 
 Bits = NDArray[np.uint64]
 
@@ -102,10 +104,11 @@ class RunBits:
 
     @classmethod
     def of(cls, holds: Mask) -> RunBits:
-        """From windows x items."""
+        """From windows x items. Equal baskets get bits side by side, so that rare itemsets are in few words."""
         words = -(-len(holds) // _WORD)
         padded = np.zeros((holds.shape[1], words * _WORD), dtype=bool)
-        padded[:, : len(holds)] = holds.T
+        if len(holds):
+            padded[:, : len(holds)] = holds[np.lexsort(np.packbits(holds, axis=1).T[::-1])].T
         return cls(np.packbits(padded, axis=1).view(np.uint64), len(holds))
 
 
@@ -144,7 +147,7 @@ def frequent_itemsets(baskets: pl.DataFrame | BasketBits, scope: str, settings: 
         baskets = BasketBits.of_table(baskets, settings.min_support)
     if baskets.total < max(settings.min_baskets, 1):
         return FREQUENT_ITEMSETS.empty()
-    miner = _mined(baskets, settings.min_support, settings.max_size + 1)
+    miner = _mined(baskets, settings.min_support, settings.max_size + 1, with_runs=settings.max_size)
     levels = miner.levels()
     frames = []
     for size, level in enumerate(levels[: settings.max_size], start=1):
@@ -177,13 +180,13 @@ def count_itemsets(baskets: BasketBits, min_support: float, max_size: int) -> li
     """How many itemsets of each size from 1 to `max_size` are frequent."""
     if not baskets.total:
         return [0] * max_size
-    miner = _mined(baskets, min_support, max_size)
+    miner = _mined(baskets, min_support, max_size, with_runs=0)
     return [*miner.sizes, *[0] * (max_size - len(miner.sizes))]
 
 
-def _mined(baskets: BasketBits, min_support: float, max_size: int) -> _Eclat:
-    miner = _Eclat(least_count(baskets.total, min_support), max_size, baskets.starts)
-    miner.mine(baskets.bits)
+def _mined(baskets: BasketBits, min_support: float, max_size: int, with_runs: int) -> _Eclat:
+    miner = _Eclat(least_count(baskets.total, min_support), max_size, with_runs)
+    miner.mine(baskets)
     return miner
 
 
@@ -206,28 +209,49 @@ class _Level:
     runs: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """The baskets that hold a prefix: which of them hold each further item, and the word at which each run starts."""
+
+    bits: Bits
+    starts: Ints
+
+    def within(self, item: int) -> _Node:
+        """The baskets that hold an item as well, with those after it; words without any are left out if many are."""
+        own = self.bits[item]
+        here = np.flatnonzero(own)
+        if len(here) > _DENSE * len(own):
+            return _Node(self.bits[item + 1 :] & own, self.starts)
+        run = np.searchsorted(self.starts, here, side="right")
+        return _Node(self.bits[item + 1 :, here] & own[here], np.flatnonzero(np.diff(run, prepend=0)))
+
+
 @dataclass
 class _Eclat:
-    """Depth-first search; every node tests all its extensions in one vectorised step."""
+    """Depth-first search; every node tests all its extensions in one vectorised step.
+
+    The runs of an itemset are counted up to the size `with_runs`.
+    """
 
     min_count: int
     max_size: int
-    starts: Ints
+    with_runs: int
     found: list[list[tuple[Ints, Ints, Ints, Ints]]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
-    def mine(self, bits: Bits) -> None:
-        """Search the items whose bitsets are given, one row each."""
-        self._extend((), np.arange(len(bits)), bits, -1)
+    def mine(self, baskets: BasketBits) -> None:
+        """Search all items."""
+        self._extend((), np.arange(len(baskets.bits)), _Node(baskets.bits, baskets.starts), -1)
 
     def levels(self) -> list[_Level]:
         """All itemsets found, by size from 1."""
         return [_Level(*(np.concatenate(part) for part in zip(*rows, strict=True))) for rows in self.found]
 
-    def _extend(self, prefix: tuple[int, ...], items: Ints, bits: Bits, parent: int) -> None:
-        counts = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+    def _extend(self, prefix: tuple[int, ...], items: Ints, node: _Node, parent: int) -> None:
+        # four times as fast as a sum of 64 bits
+        counts = np.bitwise_count(node.bits).sum(axis=1, dtype=np.uint32).astype(np.int64)
         keep = counts >= self.min_count
-        items, bits, counts = items[keep], bits[keep], counts[keep]
+        items, counts, node = items[keep], counts[keep], _Node(node.bits[keep], node.starts)
         if not len(items):
             return
         size = len(prefix) + 1
@@ -239,12 +263,15 @@ class _Eclat:
         sets = np.empty((len(items), size), dtype=np.int64)
         sets[:, :-1] = prefix
         sets[:, -1] = items
-        runs = (np.bitwise_or.reduceat(bits, self.starts, axis=1) != 0).sum(axis=1, dtype=np.int64)
+        if size <= self.with_runs:
+            runs = (np.bitwise_or.reduceat(node.bits, node.starts, axis=1) != 0).sum(axis=1, dtype=np.int64)
+        else:
+            runs = np.zeros(len(items), dtype=np.int64)
         self.found[size - 1].append((sets, np.full(len(items), parent), counts, runs))
         if size == self.max_size:
             return
         for i in range(len(items) - 1):
-            self._extend((*prefix, int(items[i])), items[i + 1 :], bits[i + 1 :] & bits[i], row + i)
+            self._extend((*prefix, int(items[i])), items[i + 1 :], node.within(i), row + i)
 
 
 def _supersets(levels: list[_Level], size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
