@@ -12,9 +12,9 @@ from urllib.parse import quote
 import numpy as np
 import polars as pl
 
-from infrascope_core.pages.packing import buckets, least_and_largest
+from infrascope_core.numeric import buckets, least_and_largest
 from infrascope_core.reports.rendering import VERDICTS
-from infrascope_core.reports.wording import duration, printable
+from infrascope_core.reports.wording import duration
 
 _POINTS = 40
 """Points of a sparkline."""
@@ -37,21 +37,21 @@ def fleet_row(
     worst = episodes.sort("total_surprisal", "host", "episode", descending=[True, False, False], nulls_last=True)
     judged = scores["anomalous"].drop_nulls()
     return {
-        "run": printable(run["run_key"]),
+        "run": run["run_key"],
         "link": quote(str(link)),
         "verdict": VERDICTS.get(str(said.get("verdict")), "Not judged"),
         "platform": run["platform"],
         "phase": run["phase"],
-        "workload": printable(run["workload"]),
-        "host": printable(run["host"]),
+        "workload": run["workload"],
+        "host": run["host"],
         "start": f"{run['started_at']:%Y-%m-%d %H:%M:%S}" if run["started_at"] else "",
         "seconds": round(float(seconds), 1),
         "share": round(int(judged.sum()) / len(judged), 5) if len(judged) else None,
         "episodes": episodes.height,
         "per_day": round(episodes.height / seconds * _DAY_S, 2) if seconds >= _HOUR_S and len(judged) else None,
         "subsystem": said.get("subsystem") or "",
-        "worst": printable(worst["headline"][0]) if worst.height else "",
-        "why": printable(said.get("why") or ""),
+        "worst": worst["headline"][0] if worst.height else "",
+        "why": said.get("why") or "",
         "spark": _sparkline(scores),
     }
 
@@ -90,8 +90,8 @@ def fleet_content(
         ],
         "patterns": [
             {
-                "what": printable(f"{row['metric']} – {row['feature']}"),
-                "workload": printable(f"{row['phase']} {row['workload']}"),
+                "what": f"{row['metric']} – {row['feature']}",
+                "workload": f"{row['phase']} {row['workload']}",
                 "subsystem": row["subsystem"],
                 "time": duration(timedelta(seconds=row["seconds"])),
                 "share": row["share"],
@@ -103,8 +103,7 @@ def fleet_content(
         ],
         "rejected": rejected.height,
         "rejections": [
-            (printable(path), printable(reason))
-            for path, reason in rejected.sort("path").select("path", "reason").head(_REASONS).iter_rows()
+            (path, reason) for path, reason in rejected.sort("path").select("path", "reason").head(_REASONS).iter_rows()
         ],
     }
     columns = list(rows[0]) if rows else []

@@ -48,16 +48,18 @@ function hatch(plot, spans) {
 /** One axis of time for all plots: whoever zooms, zooms all. */
 const time = {
   plots: [],
+  changed: [],
+  episode: -1,
   from: 0,
   to: Math.max(DATA.end - DATA.start, 1e-3),
-  onChange: () => {},
-  /** @param {number} from @param {number} to seconds from the start */
-  show(from, to) {
+  /** @param {number} from @param {number} to seconds from the start @param {number} episode which is why, -1 for none */
+  show(from, to, episode = -1) {
+    time.episode = episode;
     const whole = Math.max(DATA.end - DATA.start, 1e-3);
     time.from = Math.max(0, Math.min(from, whole));
     time.to = Math.min(whole, Math.max(to, time.from + 1e-3));
     for (const plot of time.plots) plot.rezoom(time.from, time.to);
-    time.onChange();
+    for (const react of time.changed) react();
   },
 };
 
@@ -69,6 +71,16 @@ function onTheClock(_u, _axis, low, high, step) {
   const found = [];
   for (let k = Math.ceil((DATA.start + low) / step - 1e-6); k * step <= DATA.start + high + 1e-6; k++) found.push(k * step - DATA.start);
   return found;
+}
+
+/** Ticks with their unit, in as many digits as it takes to tell them apart. @param {number[]} at @param {string} unit */
+function apart(at, unit) {
+  let texts;
+  for (let digits = 3; digits < 9; digits++) {
+    texts = at.map((value) => quantity(value, unit, digits));
+    if (new Set(texts).size === texts.length) break;
+  }
+  return texts;
 }
 
 /** Bytes are counted by 1024, and so are the ticks of their axes. @param {string} unit */
@@ -86,7 +98,8 @@ function stepsOf(unit) {
  * @param {{title: string, unit: string, height: number, spans: Array, bands: Array, series: Array, data: Function, floor?: number}} what
  */
 function plot(place, what) {
-  const axis = { stroke: colour('soft'), grid: { stroke: colour('rule'), width: 1 }, ticks: { stroke: colour('rule') }, font: '11px sans-serif' };
+  // colours are asked for whenever something is drawn: paper has others than a dark screen
+  const axis = { stroke: () => colour('soft'), grid: { stroke: () => colour('rule'), width: 1 }, ticks: { stroke: () => colour('rule') }, font: '11px sans-serif' };
   const width = () => Math.max(place.clientWidth, 200);
   const options = {
     width: width(),
@@ -99,7 +112,7 @@ function plot(place, what) {
     },
     axes: [
       { ...axis, size: 28, incrs: STEPS, splits: onTheClock, values: (_, at) => at.map(clock), space: DATA.end - DATA.start > 86400 ? 150 : 80 },
-      { ...axis, size: 74, ...stepsOf(what.unit), values: (_, at) => at.map((v) => quantity(v, what.unit)) },
+      { ...axis, size: 74, ...stepsOf(what.unit), values: (_, at) => apart(at, what.unit) },
     ],
     series: [{}, ...what.series],
     bands: what.bands,
@@ -121,7 +134,9 @@ function plot(place, what) {
     resize() {
       drawn.setSize({ width: width(), height: what.height });
     },
-    u: drawn,
+    redraw() {
+      drawn.redraw(false);
+    },
   };
   time.plots.push(own);
   return own;
@@ -133,9 +148,4 @@ function span(low, high, floor) {
   if (floor !== undefined) low = Math.min(floor, low);
   const room = high > low ? 0.06 * (high - low) : Math.max(Math.abs(high) * 0.1, 0.5);
   return [floor === undefined ? low - room : low, high + room];
-}
-
-/** Join traces of different points in time into one table for uPlot; each keeps its own columns. */
-function joined(tables) {
-  return uPlot.join(tables.filter((table) => table[0].length));
 }

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS, METRIC_DEVIATIONS
 from infrascope_core.pages.html import CHART_LIBRARY, asset, run_view
 from infrascope_core.pages.html import page as page_of
 from infrascope_core.pages.products import RUN_SCRIPTS, index_file, page_file
@@ -24,6 +24,7 @@ from infrascope_core.recipes import load_recipe
 from infrascope_core.reports.model import RunReport
 from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
+from infrascope_core.run_files.labels import labels_path
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS
 from infrascope_core.symbols.tables import BASKETS
@@ -217,6 +218,7 @@ def spiked(tmp_path):
         reasons=ANOMALY_REASONS.empty(),
         episodes=pl.DataFrame([episode], schema_overrides={"start_ts": pl.Datetime("us"), "end_ts": pl.Datetime("us")}),
         offsets=LEVEL_OFFSETS.empty(),
+        deviations=METRIC_DEVIATIONS.empty(),
         faults=FAULTS.empty(),
         baskets=BASKETS.empty(),
         window_s=3.0,
@@ -255,26 +257,36 @@ def test_a_spike_of_one_sample_is_drawn_at_both_levels(spiked, visit):
 
 
 def test_hostile_names_stay_text(tmp_path, make_all, visit):
-    """A fault, a workload and a metric that are markup; and a run of which nothing could be judged."""
-    evil = "</script><img src=x onerror=alert(1)>\u202e\"'"
+    """A fault and a metric that are markup, turn the direction of what follows, or are as long as a name may be."""
+    evil = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m\"'"
+    long = "x" * 255
     path = write_run(tmp_path / "runs", 1, samples=400)
     text = path.read_text(encoding="utf-8")
-    metric = re.split(r"\t", text.splitlines()[0])[3]
-    path.write_text(text.replace(metric, "Evil:<b>x<" + "/b>.h1[%]", 1), encoding="utf-8")
-    labels = (
-        path.with_suffix("").with_suffix(".faults.csv") if path.suffix == ".gz" else path.with_suffix(".faults.csv")
-    )
-    labels.write_text(
+    first, second = re.split(r"\t", text.splitlines()[0])[2:4]
+    text = text.replace(first, "Evil:<b>x</b>\u202e&amp;.h1[%]", 1).replace(second, f"Long:{long}.h1[kB]", 1)
+    path.write_text(text, encoding="utf-8")
+    quoted = evil.replace('"', '""')
+    labels_path(path).write_text(
         "start,end,fault,subsystem,metrics\n"
-        f'2026-11-01T10:00:05,2026-11-01T10:00:09,"{evil.replace(chr(34), chr(34) * 2)}",CPU,\n',
+        f'2026-11-01 10:00:05,2026-11-01 10:00:09,"{quoted}",CPU,\n'
+        f"2026-11-01 10:00:15,2026-11-01 10:00:19,{long},CPU,\n",
         encoding="utf-8",
     )
     folder = make_all(tmp_path / "data", tmp_path / "runs")
     key = accepted(folder)["run_key"][0]
     page = visit(page_file(folder, key))
-    assert page.locator("img").count() == 0
-    assert page.locator("b").count() == 0
-    assert "\u202e" not in page.locator("body").inner_text()
+    shown_text = page.locator("body").inner_text()
+    spelled = evil.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
+    assert f"Known fault: {spelled}, 10:00:05 to 10:00:09." in shown_text
+    assert f"Known fault: {long}, 10:00:15 to 10:00:19." in shown_text
+    names = data_of(page)["heat"]["metrics"]
+    assert "Evil:<b>x</b>\\u202e&amp;[%]" in names
+    assert f"Long:{long}[kB]" in names
+    assert page.locator("img, b").count() == 0
+    assert all(c.isprintable() or c == "\n" for c in page_file(folder, key).read_text(encoding="utf-8"))
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.wait_for_timeout(200)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     visit(index_file(folder))
 
 
