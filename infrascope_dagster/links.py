@@ -24,6 +24,13 @@ def to_data(folder: DataFolder, path: Path) -> dg.MetadataValue:
     return dg.MetadataValue.url(f"{base}/{quote(path.relative_to(folder.root).as_posix())}")
 
 
+def picture(folder: DataFolder, path: Path) -> dg.MetadataValue:
+    """A picture of the data folder, shown where pages are served; an event holds its address only."""
+    if not isinstance(link := to_data(folder, path), dg.UrlMetadataValue):
+        return link
+    return dg.MetadataValue.md(f"[![picture]({link.url})]({link.url})")
+
+
 def of_table(product: Product, table: str) -> dict[str, dg.MetadataValue]:
     """Links of an asset: to the code that makes it, and, where pages are served, to its table's page and decisions."""
     code = product.make.__code__

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
@@ -28,6 +29,7 @@ from infrascope_core.reports.wording import duration, moment
 from infrascope_core.run_files.columns import unit
 
 CHART_LIBRARY = "uPlot.iife.min.js"
+_DATA = re.compile(r'<script type="application/json" id="data">(?P<data>[^<]*)</script>')
 _LEVELS = {LOW: "low", MEDIUM: "medium", HIGH: "high"}
 
 
@@ -69,6 +71,21 @@ def page(template: str, scripts: Sequence[str], content: dict[str, Any], data: d
             data=Markup(block),
         )
     )
+
+
+def data_of(page_text: str) -> dict[str, Any]:
+    """The data that the scripts of a page draw, as `page` was given it; all of its texts are `visible`.
+
+    Raises
+    ------
+    ValueError
+        The text is no page.
+    """
+    found = _DATA.search(page_text)
+    if found is None:
+        raise ValueError("a page with a block of data was expected")
+    data: dict[str, Any] = json.loads(found["data"])
+    return data
 
 
 @cache
