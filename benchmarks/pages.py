@@ -85,8 +85,7 @@ def _index() -> str:
                 "episodes": number % 4,
                 "per_day": 24.0 * (number % 4),
                 "subsystem": "Network",
-                "worst": "Network, then GPU 3 s later; 70% of the evidence on Network, foremost IB:rx_bytes[Bytes/s].",
-                "why": "14 of 45 windows are anomalous, in one episode",
+                "said": "Network, then GPU 3 s later; 70% of the evidence on Network, foremost IB:rx_bytes[Bytes/s].",
                 "spark": "".join(rng.choice(digits) for _ in range(40)),
             }
         )

@@ -4,89 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
-from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
 
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS, METRIC_DEVIATIONS
-from infrascope_core.pages.html import CHART_LIBRARY, asset, run_view
-from infrascope_core.pages.html import page as page_of
-from infrascope_core.pages.products import RUN_SCRIPTS, index_file, page_file
-from infrascope_core.pages.run_content import RunTables, chosen_metrics, run_data
+from infrascope_core.pages.html import asset
+from infrascope_core.pages.products import index_file, page_file
+from infrascope_core.pages.run_content import chosen_metrics
 from infrascope_core.pages.settings import PageSettings
 from infrascope_core.quantities import quantity
-from infrascope_core.recipes import load_recipe
-from infrascope_core.reports.model import RunReport
 from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
 from infrascope_core.run_files.labels import labels_path
 from infrascope_core.run_files.runs import accepted
-from infrascope_core.run_files.tables import FAULTS
-from infrascope_core.symbols.tables import BASKETS
+from tests.core.pages.handmade import METRIC, START, data_of, episodes_at, run_tables, shown, written
 from tests.runs import write_run
-
-BARE: dict[str, object] = {
-    "run_key": "r", "platform": "cpu", "phase": "train", "workload": "W", "hosts": ["h"], "started_at": None,
-    "verdict": "anomalous", "why": "why", "next_step": "next", "baseline": "none", "windows": 0, "judged_windows": 0,
-    "flagged_windows": 0, "anomalous_windows": 0, "limits": [], "episodes": [], "table": [], "table_left_out": 0,
-    "offsets": [], "offsets_left_out": 0, "deviations": [], "not_watched": [],
-}  # fmt: skip
-BARE_EPISODE: dict[str, object] = {
-    "host": "h", "peak": datetime(2023, 11, 14, 22, 43), "first_window": 0, "last_window": 0, "peak_window": 0,
-    "windows": 1, "total_surprisal": 9.0, "surprisal": 9.0, "severity": 1.0, "detectors": [], "subsystems": [],
-    "onset": [], "metrics": ["m[%]"], "claims": [], "changes": [], "broken_rules": [], "retransmissions": None,
-    "headline": "A spike.", "next_step": "next",
-}  # fmt: skip
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Open a file; afterwards, nothing else was asked for and the console is empty."""
-    asked, said = [], []
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
-
-    def open_file(file, fragment: str = "") -> Page:
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.goto(file.absolute().as_uri() + fragment)
-        return page
-
-    yield open_file
-    assert [url for url in asked if not url.startswith("file:")] == []
-    # the browser has a word on how these tests look at pictures
-    assert [text for text in said if "willReadFrequently" not in text] == []
-    context.close()
-
-
-def data_of(page: Page) -> dict:
-    return json.loads(page.locator("#data").text_content() or "")
-
-
-def shown(page: Page) -> str:
-    return page.locator("#shown").text_content() or ""
-
-
-@pytest.fixture(scope="module")
-def faulty(sample) -> str:
-    worst = pl.concat([sample.lake.read(ANOMALY_EPISODES, key) for key in accepted(sample)["run_key"]])
-    return str(worst.sort("total_surprisal", descending=True)["run_key"][0])
 
 
 def test_the_page_says_what_the_report_says(sample, faulty, visit):
@@ -170,10 +103,10 @@ def test_the_index_sorts_filters_and_leads_to_every_run(sample, visit):
     assert page.locator("#runs tbody tr").count() == int((verdicts == "anomalous").sum())
     page.locator("#filter").fill("")
     page.get_by_role("button", name="Start").click()
-    starts = page.locator("#runs tbody tr td:nth-child(6)").all_text_contents()
+    starts = page.locator("#runs tbody .of-start").all_text_contents()
     assert starts == sorted(starts)
     page.get_by_role("button", name="Start").click()
-    assert page.locator("#runs tbody tr td:nth-child(6)").all_text_contents() == sorted(starts, reverse=True)
+    assert page.locator("#runs tbody .of-start").all_text_contents() == sorted(starts, reverse=True)
     page.locator("#runs a").first.click()
     page.wait_for_selector(".verdict")
     page.locator(".path a").click()
@@ -206,33 +139,12 @@ SAMPLES, SPIKE = 30_000, 17_777
 @pytest.fixture
 def spiked(tmp_path):
     """A page of 50 minutes at 100 ms in which one sample of one metric is 100, and an episode around it."""
-    start = 1.7e9
-    moments = [datetime(2023, 11, 14, 22, 13, 20) + timedelta(seconds=SPIKE / 10 + s) for s in (-2, 2)]
-    episode = {
-        "run_key": "r", "host": "h", "episode": 0, "first_window": 0, "start_ts": moments[0],
-        "end_ts": moments[1], "metrics": ["m[%]"], "total_surprisal": 9.0,
-    }  # fmt: skip
-    tables = RunTables(
-        times={"h": start + np.arange(SAMPLES) / 10},
-        scores=ANOMALY_SCORES.empty(),
-        reasons=ANOMALY_REASONS.empty(),
-        episodes=pl.DataFrame([episode], schema_overrides={"start_ts": pl.Datetime("us"), "end_ts": pl.Datetime("us")}),
-        offsets=LEVEL_OFFSETS.empty(),
-        deviations=METRIC_DEVIATIONS.empty(),
-        faults=FAULTS.empty(),
-        baskets=BASKETS.empty(),
-        window_s=3.0,
-    )
+    times = START + np.arange(SAMPLES) / 10
+    tables = run_tables(times, episodes=episodes_at([SPIKE / 10]))
     values = np.ones(SAMPLES)
     values[SPIKE] = 100.0
-    assert chosen_metrics(tables, PageSettings()) == [("h", "m[%]")]
-    data = run_data(tables, {("h", "m[%]"): values}, load_recipe("default"), PageSettings())
-    report = RunReport.model_validate(BARE | {"episodes": [BARE_EPISODE | {"start": moments[0], "end": moments[1]}]})
-    row = {"source": "f", "sha256": "0", "samples": SAMPLES, "metrics": 1, "interval_s": 0.1}
-    scripts = (CHART_LIBRARY, *RUN_SCRIPTS)
-    file = tmp_path / "spiked.html"
-    file.write_text(page_of("run.html.jinja", scripts, run_view(report, row, load_recipe("default")), data))
-    return file
+    assert chosen_metrics(tables, PageSettings()) == [("h", METRIC)]
+    return written(tmp_path / "spiked.html", tables, {("h", METRIC): values})
 
 
 def test_a_spike_of_one_sample_is_drawn_at_both_levels(spiked, visit):
