@@ -98,10 +98,10 @@ def _report(folder: DataFolder, key: str) -> RunReport:
     try:
         return RunReport.model_validate_json(as_data.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        fault = "the report is not there"
+        fault = "a page is made from this report, which is not there"
     except ValueError:  # no JSON, no text, or of another version
-        fault = "this is no report that can be read"
-    raise InfraScopeError(f"{as_data}: {fault}, and a page is made from it; `infrascope run` makes both again")
+        fault = "a page is made from this report, which cannot be read; delete it"
+    raise InfraScopeError(f"{as_data}: {fault}; `infrascope run` makes both again")
 
 
 def _sorted_hosts(telemetry: pl.DataFrame) -> list[tuple[tuple[object, ...], pl.DataFrame]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
@@ -53,31 +54,83 @@ def test_charts_hold_the_metrics_of_the_episodes_and_are_drawn(sample, faulty, v
     assert painted
 
 
-def test_an_episode_zooms_all_charts_and_keys_walk_through(sample, faulty, visit):
+def test_all_that_shows_time_is_zoomed_with_an_episode(sample, faulty, visit):
+    page = visit(page_file(sample, faulty))
+    picture = "canvas => canvas.toDataURL()"
+    charts = page.locator("#ribbon canvas, #charts canvas").all()
+    before = [chart.evaluate(picture) for chart in charts]
+    page.locator(".episode").first.click()
+    assert all(chart.evaluate(picture) != one for chart, one in zip(charts, before, strict=True))
+    zoomed = shown(page).removeprefix("Shown: ").split(",")[0].split(" to ")
+    axes = page.locator(".axis").all()
+    assert len(axes) == 4
+    for axis in axes:
+        times = axis.locator("span").all_text_contents()
+        assert [times[0], times[-1]] == zoomed
+    lane = page.locator("#heat canvas").first
+    assert lane.bounding_box()["width"] > page.locator("#heat .lane").first.bounding_box()["width"]
+
+
+def test_buttons_do_what_keys_do(sample, faulty, visit):
     page = visit(page_file(sample, faulty))
     whole = shown(page)
-    assert whole.startswith("Shown: the whole run")
-    page.locator(".episode").first.click()
-    zoomed = shown(page)
-    assert zoomed != whole
-    episode = data_of(page)["episodes"][0]
-    ranges = page.evaluate("() => [...document.querySelectorAll('.uplot')].length")
-    assert ranges > 1
-    assert page.locator(".episode").first.get_attribute("aria-pressed") == "true"
-    page.keyboard.press("0")
+    for button, key in (("#next", "n"), ("#previous", "p")):
+        page.locator(button).click()
+        by_button = shown(page)
+        assert by_button.endswith("around episode 1 of 1")
+        page.locator("#reset").click()
+        assert shown(page) == whole
+        page.keyboard.press(key)
+        assert shown(page) == by_button
+        page.keyboard.press("Escape")
+    page.locator("#filter").press("n")  # a letter, where somebody writes
     assert shown(page) == whole
-    page.keyboard.press("n")
-    assert shown(page) != whole
-    page.keyboard.press("Escape")
-    page.locator("#previous").click()
-    assert shown(page) != whole
-    assert episode["to"] > episode["from"]
+    assert page.locator("#filter").input_value() == "n"
 
 
-def test_a_link_leads_to_a_moment(sample, faulty, visit):
-    start = accepted(sample).filter(run_key=faulty)["started_at"][0]
-    page = visit(page_file(sample, faulty), f"#t={start:%H:%M:}{start.second + 20:02d}")
-    assert not shown(page).startswith("Shown: the whole run")
+def test_nothing_is_said_by_hovering_only(sample, faulty, visit):
+    for file in (page_file(sample, faulty), index_file(sample)):
+        page = visit(file)
+        assert page.locator("[title]").count() == 0
+        assert page.locator("svg title").count() == 0
+    page = visit(page_file(sample, faulty))
+    cut = """() => [...document.querySelectorAll('.name, figcaption')].filter(
+               (element) => element.scrollWidth > element.clientWidth + 1).length"""
+    assert page.evaluate(cut) == 0
+
+
+def test_on_paper_all_is_unfolded_and_nothing_is_dark(sample, faulty, visit):
+    page = visit(page_file(sample, faulty), dark=True)
+    colour = "() => getComputedStyle(document.body).backgroundColor"
+    rows = page.locator("section[aria-labelledby=h-table] tbody tr").first
+    assert page.evaluate(colour) == "rgb(13, 17, 23)"
+    assert not rows.is_visible()
+    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)"
+    assert rows.is_visible()
+    page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(colour) == "rgb(13, 17, 23)"
+    assert not rows.is_visible()
+
+
+@pytest.mark.parametrize("day", ["", "2026-11-20T", "2026-11-20 "])
+def test_a_link_leads_to_a_moment(sample, faulty, visit, day):
+    at = accepted(sample).filter(run_key=faulty)["started_at"][0] + timedelta(seconds=20)
+    page = visit(page_file(sample, faulty), f"#t={day}{at:%H:%M:%S}")
+    around = [f"{at + timedelta(seconds=by):%H:%M:%S}" for by in (-15, 15)]
+    assert shown(page) == f"Shown: {around[0]} to {around[1]}"
+
+
+@pytest.mark.parametrize(
+    ("fragment", "said"),
+    [
+        ("#t=03:00:00", "03:00:00 is not within this run."),
+        ("#t=1:2", "Shown: the whole run"),
+        ("#%E0%A4%A", "Shown: the whole run"),
+    ],
+)
+def test_a_link_to_nowhere_says_so(sample, faulty, visit, fragment, said):
+    assert shown(visit(page_file(sample, faulty), fragment)).startswith(said)
 
 
 def test_a_metric_that_is_asked_for_is_shown(sample, faulty, visit):
@@ -200,15 +253,6 @@ def test_hostile_names_stay_text(tmp_path, make_all, visit):
     page.wait_for_timeout(200)
     assert page.evaluate("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     visit(index_file(folder))
-
-
-def test_a_run_without_anything_to_judge_has_a_page(tmp_path, make_all, visit):
-    path = write_run(tmp_path / "runs", 1, samples=12)
-    folder = make_all(tmp_path / "data", tmp_path / "runs")
-    page = visit(page_file(folder, path.stem.removesuffix(".txt")))
-    text = page.locator("main").inner_text()
-    assert "No window of this host could be judged." in text
-    assert "Nothing was compared: there is no baseline for this run." in text
 
 
 def test_the_chart_library_is_the_one_that_is_named():
