@@ -3,8 +3,8 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-/** Shade stretches of time over the height of a plot. */
-function shade(plot, spans, fill, share) {
+/** Shade stretches of time over a share of the height of a plot, from the bottom or from the top. */
+function shade(plot, spans, fill, share, fromTop = false) {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.beginPath();
@@ -15,7 +15,7 @@ function shade(plot, spans, fill, share) {
     const left = plot.valToPos(from, 'x', true);
     const width = Math.max(plot.valToPos(to, 'x', true) - left, 2);
     if (left + width >= bbox.left && left <= bbox.left + bbox.width) {
-      ctx.fillRect(left, bbox.top + bbox.height * (1 - share), width, bbox.height * share);
+      ctx.fillRect(left, bbox.top + (fromTop ? 0 : bbox.height * (1 - share)), width, bbox.height * share);
     }
   }
   ctx.restore();

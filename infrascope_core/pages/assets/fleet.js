@@ -51,8 +51,9 @@ function sparkline(digits) {
   return svg;
 }
 
-function cell(row, name, kind) {
+function cell(row, name, title, kind) {
   const td = document.createElement('td');
+  td.dataset.title = title;
   td.className = isText(kind) || kind === 'picture' ? `of-${name}` : 'number';
   const value = row[name];
   if (name === 'run') {
@@ -101,7 +102,7 @@ function draw() {
   const drawn = document.createDocumentFragment();
   for (const i of found.slice(0, shown)) {
     const tr = document.createElement('tr');
-    for (const [name, , kind] of COLUMNS) tr.append(cell(rows[i], name, kind));
+    for (const [name, title, kind] of COLUMNS) tr.append(cell(rows[i], name, title, kind));
     drawn.append(tr);
   }
   document.querySelector('#runs tbody').replaceChildren(drawn);

@@ -5,6 +5,11 @@ const labels = DATA.faults.map((fault) => [fault.from, fault.to]);
 const several = DATA.ribbon.length > 1;
 const byId = (name) => document.getElementById(name);
 
+/** From when to when the episodes of a host last, as the text says. */
+function episodes(host) {
+  return DATA.episodes.filter((episode) => episode.host === host).map((episode) => [episode.from, episode.to]);
+}
+
 function drawRibbon() {
   const place = byId('ribbon');
   for (const own of DATA.ribbon) {
@@ -22,6 +27,7 @@ function drawRibbon() {
       spans: [
         (u) => hatch(u, own.gaps),
         (u) => shade(u, own.alarms, `${colour('alarm')}66`, 1),
+        (u) => shade(u, episodes(own.host), colour('bad'), 0.08, true),
         (u) => shade(u, labels, colour('label'), 0.08),
       ],
       data: () => drawing,
