@@ -21,7 +21,11 @@ def serious():
     return look
 
 
-@pytest.mark.parametrize(("dark", "width"), [(False, 400), (False, 1440), (True, 1440)])
+OFTEN = pytest.param(False, 1440)
+AT_LENGTH = [pytest.param(*how, marks=pytest.mark.slow) for how in ((False, 400), (True, 400), (True, 1440))]
+
+
+@pytest.mark.parametrize(("dark", "width"), [OFTEN, *AT_LENGTH])
 def test_nothing_serious_is_found_on_the_page_of_a_run(sample, faulty, visit, serious, *, dark, width):
     page = visit(page_file(sample, faulty), dark=dark)
     page.set_viewport_size({"width": width, "height": 900})
@@ -31,7 +35,7 @@ def test_nothing_serious_is_found_on_the_page_of_a_run(sample, faulty, visit, se
     assert serious(page) == []
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_nothing_serious_is_found_on_the_index(sample, visit, serious, dark):
     assert serious(visit(index_file(sample), dark=dark)) == []
 

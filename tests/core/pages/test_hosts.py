@@ -59,16 +59,17 @@ def test_a_spike_of_another_host_is_not_lost():
     assert np.delete(high, 43).max() == 1.0
 
 
+def columns_of(host: str, pages: float) -> dict[str, np.ndarray]:
+    noise = np.random.default_rng(sum(host.encode())).normal(0, 2, 150)
+    return {f"AverageCPUUtilization.{host}[%]": 50 + noise, f"Memory:HugePages_Total.{host}[kB]": np.full(150, pages)}
+
+
 @pytest.fixture
 def job(tmp_path, make_all):
     """Three hosts of one job, of which `h2` has preallocated pages."""
-    rng = np.random.default_rng(0)
     for i in range(3):
         start = datetime(2026, 11, 1, 10, 0, i)
-        columns = {
-            f"AverageCPUUtilization.h{i}[%]": 50 + rng.normal(0, 2, 150),
-            f"Memory:HugePages_Total.h{i}[kB]": np.full(150, 500.0 if i == 2 else 100.0),
-        }
+        columns = columns_of(f"h{i}", 500.0 if i == 2 else 100.0)
         write(
             tmp_path / "runs" / f"train_MLPforTask_Data_{start:%Y-%m-%dT%H-%M-%S}_h{i}.txt",
             pl.DataFrame(columns),
@@ -90,3 +91,18 @@ def test_the_host_that_departs_is_drawn_with_the_others_and_the_table_is_kept(jo
     assert row[:5] == [PAGES, "Memory", "500 kB", "100 kB", "100%"]
     for key in others:
         assert visit(page_file(job, key)).locator("#h-hosts").count() == 0
+
+
+def test_two_hosts_of_one_file_are_drawn_beside_each_other(tmp_path, make_all, visit):
+    both = pl.DataFrame(columns_of("ha", 100.0) | columns_of("hb", 500.0))
+    start = datetime(2026, 11, 1, 10)
+    write(tmp_path / "runs" / f"train_MLPforTask_Data_{start:%Y-%m-%dT%H-%M-%S}_ha.txt", both, start)
+    folder = make_all(tmp_path / "data", tmp_path / "runs")
+    page = visit(page_file(folder, accepted(folder)["run_key"][0]))
+    charts = data_of(page.content())["hosts"]
+    found = {
+        (one["host"], from_singles(one["whole"]["low"])[0], from_singles(one["others"]["low"])[0]) for one in charts
+    }
+    assert found == {("ha", 100.0, 500.0), ("hb", 500.0, 100.0)}
+    assert page.locator("#hosts figcaption").all_text_contents() == [f"{PAGES} Memory, {host}" for host in ("ha", "hb")]
+    assert page.locator("#ribbon canvas").count() == 2
