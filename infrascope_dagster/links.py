@@ -17,6 +17,11 @@ ADDRESS = "INFRASCOPE_PAGES"
 """Environment variable with the address under which the pages are reached."""
 
 
+def are_served() -> bool:
+    """Whether files of the data folder can be linked."""
+    return ADDRESS in os.environ
+
+
 def to_data(folder: DataFolder, path: Path) -> dg.MetadataValue:
     """Link to a file of the data folder."""
     if (base := os.environ.get(ADDRESS)) is None:

@@ -122,7 +122,9 @@ def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dict[str
     }
     figure = PICTURES[table.name](folder, frame) if table.name in PICTURES and frame.height else None
     if figure is not None:
-        shown["picture"] = _inline(figure)
+        # of more than a few hundred bytes, the UI shows a link that has to be followed
+        served = links.are_served()
+        shown["picture"] = links.picture(folder, _saved(folder, table, "all", figure)) if served else _inline(figure)
     return shown
 
 
@@ -168,9 +170,9 @@ def _inline(figure: Figure) -> dg.MetadataValue:
     return dg.MetadataValue.md(f"![picture](data:image/png;base64,{base64.b64encode(_png(figure)).decode()})")
 
 
-def _saved(folder: DataFolder, table: Table, run_key: str, figure: Figure) -> Path:
-    """A figure as a file of the data folder."""
-    target = folder.picture(table.name, run_key)
+def _saved(folder: DataFolder, table: Table, of: str, figure: Figure) -> Path:
+    """A figure of a run, or of all, as a file of the data folder."""
+    target = folder.picture(table.name, of)
     with aside(target) as path:
         path.write_bytes(_png(figure))
     return target

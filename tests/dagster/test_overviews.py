@@ -7,9 +7,13 @@ import pytest
 
 from infrascope_core.pages.html import data_of
 from infrascope_core.pages.products import index_file, page_file
+from infrascope_core.pages.tables import FLEET_PAGE
 from infrascope_core.reports.tables import ANOMALY_REPORT
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.store.folder import DataFolder
+from infrascope_dagster.links import ADDRESS
 from infrascope_dagster.overviews import fleet_overview, run_overview
+from infrascope_dagster.presentation import of_pooled
 
 RUN = "train_MLPforImageClassification_Digits_2026-11-20T15-39-29_node01"
 
@@ -47,6 +51,18 @@ def test_the_fleet_is_its_worst_runs(sample):
     widths = [bar.get_width() for bar in axes.patches]
     assert widths == sorted(widths, reverse=True)
     assert fleet_overview(data | {"rows": []}) is None
+
+
+def test_a_picture_of_all_runs_is_linked_where_pages_are_served_and_else_in_the_event(sample, tmp_path, monkeypatch):
+    folder = DataFolder(tmp_path)
+    index_file(folder).parent.mkdir()
+    index_file(folder).write_bytes(index_file(sample).read_bytes())
+    row = sample.lake.read(FLEET_PAGE)
+    assert of_pooled(folder, FLEET_PAGE, row)["picture"].md_str.startswith("![picture](data:image/png;base64,")
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:3001")
+    url = "http://127.0.0.1:3001/pictures/fleet_page/all.png"
+    assert of_pooled(folder, FLEET_PAGE, row)["picture"].md_str == f"[![picture]({url})]({url})"
+    assert (tmp_path / "pictures" / "fleet_page" / "all.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_is_no_page_has_no_data():
