@@ -54,7 +54,7 @@ function sparkline(digits) {
 function cell(row, name, title, kind) {
   const td = document.createElement('td');
   td.dataset.title = title;
-  td.className = isText(kind) || kind === 'picture' ? `of-${name}` : 'number';
+  td.className = isText(kind) || kind === 'picture' ? `of-${name}` : `of-${name} number`;
   const value = row[name];
   if (name === 'run') {
     const link = document.createElement('a');

@@ -111,6 +111,13 @@ def test_on_paper_all_is_unfolded_and_nothing_is_dark(sample, faulty, visit):
     page.evaluate("() => dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(colour) == "rgb(13, 17, 23)"
     assert not rows.is_visible()
+    for file in (page_file(sample, faulty), index_file(sample)):
+        page = visit(file, dark=True)
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 760, "height": 1000})  # a sheet of A4
+        page.wait_for_timeout(200)
+        assert page.evaluate(colour) == "rgb(255, 255, 255)"
+        assert page.evaluate("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
 @pytest.mark.parametrize("day", ["", "2026-11-20T", "2026-11-20 "])
