@@ -124,9 +124,9 @@ function drawHeat() {
   const open = new Set();
 
   /** Rows of metrics that are found: by family, each of which may be open; few of them as they are. */
-  function rows(found, asked) {
+  function rows(found, filtered) {
     const one = (i, member) => ({ name: metrics[i], group: subsystems[i], cells: cells[i], figure: largest(cells[i]), member });
-    if (asked && found.length <= MOST_ROWS) return found.map((i) => one(i, false));
+    if (filtered && found.length <= MOST_ROWS) return found.map((i) => one(i, false));
     return folded(found).flatMap((members) => {
       if (members.length === 1) return [one(members[0], false)];
       const key = members.join();
@@ -149,9 +149,12 @@ function drawHeat() {
     return groups;
   }
 
+  const asked = () => byId('filter').value.toLowerCase().split(/\s+/).filter(Boolean);
+  const named = (words) => metrics.map((_, i) => i).filter((i) => words.every((word) => texts[i].includes(word)));
+
   function show() {
-    const words = byId('filter').value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = metrics.map((_, i) => i).filter((i) => words.every((word) => texts[i].includes(word)));
+    const words = asked();
+    const found = named(words);
     strips(byId('heat'), rows(found, words.length > 0), () => scale('cold', 'hot', channels('missing')));
     const number = `${found.length} ${found.length === 1 ? 'metric' : 'metrics'}`;
     byId('matches').textContent = words.length && found.length <= MOST_ROWS ? number : `${number} in ${folded(found).length} families`;
@@ -164,8 +167,7 @@ function drawHeat() {
   byId('filter').addEventListener('input', show);
   byId('fold-all').addEventListener('click', () => { open.clear(); show(); });
   byId('unfold-all').addEventListener('click', () => {
-    byId('filter').value = '';
-    folded(metrics.map((_, i) => i)).forEach((members) => open.add(members.join()));
+    folded(named(asked())).forEach((members) => open.add(members.join()));
     show();
   });
   show();

@@ -120,6 +120,10 @@ def test_of_3000_metrics_each_is_found_by_its_name(crowded):
     assert set(rows.all_text_contents()[1:]) == {name for name in names if "Utilization" in name}
     fold.press("Enter")
     assert rows.count() == 1
+    crowded.locator("#unfold-all").click()
+    assert rows.count() == 1501
+    crowded.locator("#fold-all").click()
+    assert rows.count() == 1
 
 
 @pytest.mark.slow
