@@ -29,6 +29,7 @@ _CELLS, _FEWEST = 250_000, 20
 _ROUNDING = 1e-6
 """Share of a column that is rounding: a stretch that ends where a column begins does not reach into it."""
 _RANK = {name: place for place, name in enumerate(SUBSYSTEMS)}
+"""Order of the heat map."""
 _SCALE = 25.4
 """A cell of 254 is a deviation of 10 scales or more."""
 
