@@ -272,23 +272,39 @@ def _packed(values: Array, bounds: Ints) -> dict[str, str]:
 
 
 def _details(tables: RunTables, host: str, settings: PageSettings) -> list[tuple[Ints, Ints]]:
-    """Samples around the worst episodes, and their points: all of them, but at most twice those of the whole run."""
+    """Samples around the worst episodes, and their points, the finest first.
+
+    All samples of a short episode; of a long one those around its peaks, and the whole of it in points.
+    """
     at = tables.times[host] - tables.start
     if len(at) <= settings.points:
         return []
-    spans: list[list[float]] = []
-    for row in list(_worst_first(tables.episodes))[: settings.detailed_episodes]:
-        if row["host"] == host:
-            one = _episode(row, tables.start)
-            spans.append([one["from"] - settings.around_s, one["to"] + settings.around_s])
-    merged: list[list[float]] = []
+    worst = [row for row in list(_worst_first(tables.episodes))[: settings.detailed_episodes] if row["host"] == host]
+    lasting = [_episode(row, tables.start) for row in worst]
+    peaks = [_since(row["peak_ts"], tables.start) for row in worst]
+    around, most = settings.around_s, 2 * settings.points
+    fine, coarse = [], []
+    for begin, end in _merged([(one["from"] - around, one["to"] + around) for one in lasting]):
+        rows = np.flatnonzero((at >= begin) & (at <= end))
+        if len(rows) <= most:
+            fine.append((rows, buckets(len(rows), most)))
+            continue
+        for first, last in _merged([(peak - around, peak + around) for peak in peaks if begin <= peak <= end]):
+            near = np.flatnonzero((at >= first) & (at <= last))
+            fine.append((near, buckets(len(near), most)))
+        coarse.append((rows, buckets(len(rows), settings.points)))
+    return [(rows, bounds) for rows, bounds in (*fine, *coarse) if len(rows)]
+
+
+def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Stretches of time in order; those that overlap are one."""
+    found: list[tuple[float, float]] = []
     for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], end)
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
         else:
-            merged.append([begin, end])
-    inside = [np.flatnonzero((at >= begin) & (at <= end)) for begin, end in merged]
-    return [(rows, buckets(len(rows), 2 * settings.points)) for rows in inside if len(rows)]
+            found.append((begin, end))
+    return found
 
 
 def _expected(tables: RunTables, host: str, metric: str) -> dict[str, str] | None:

@@ -83,13 +83,25 @@ function apart(at, unit) {
   return texts;
 }
 
-/** Bytes are counted by 1024, and so are the ticks of their axes. @param {string} unit */
-function stepsOf(unit) {
+/**
+ * Bytes are counted by 1024, and so are the ticks of their axes: in steps of 100 MB up to 1 GB, in tenths of a GB beyond.
+ * @param {string} unit
+ * @param {number} largest value that is shown
+ */
+function stepsOf(unit, largest) {
   const factor = BYTES[unit.split('/')[0].toLowerCase()];
   if (factor === undefined) return {};
-  const steps = [];
-  for (let size = 1; size <= 1024 ** 5; size *= 1024) for (const n of [1, 2, 5, 10, 20, 50, 100, 200, 500]) steps.push((size * n) / factor);
-  return { incrs: [...[0.01, 0.02, 0.05, 0.1, 0.2, 0.5].map((n) => n / factor), ...steps] };
+  const steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+  for (let size = 1; size <= 1024 ** 5; size *= 1024) {
+    const hundreds = largest * factor < 1024 * size ? [100, 200, 500] : [102.4, 204.8, 512];
+    steps.push(...[1, 2, 5, 10, 20, 50, ...hundreds].map((n) => size * n));
+  }
+  return { incrs: steps.map((step) => step / factor) };
+}
+
+/** The largest value of a table. */
+function largestOf([, ...columns]) {
+  return columns.reduce((most, column) => column.reduce((found, value) => Math.max(found, Math.abs(value ?? 0)), most), 0);
 }
 
 /**
@@ -101,6 +113,7 @@ function plot(place, what) {
   // colours are asked for whenever something is drawn: paper has others than a dark screen
   const axis = { stroke: () => colour('soft'), grid: { stroke: () => colour('rule'), width: 1 }, ticks: { stroke: () => colour('rule') }, font: '11px sans-serif' };
   const width = () => Math.max(place.clientWidth, 200);
+  const table = what.data(time.from, time.to);
   const options = {
     width: width(),
     height: what.height,
@@ -112,7 +125,7 @@ function plot(place, what) {
     },
     axes: [
       { ...axis, size: 28, incrs: STEPS, splits: onTheClock, values: (_, at) => at.map(clock), space: DATA.end - DATA.start > 86400 ? 150 : 80 },
-      { ...axis, size: 74, ...stepsOf(what.unit), values: (_, at) => apart(at, what.unit) },
+      { ...axis, size: 74, ...stepsOf(what.unit, largestOf(table)), values: (_, at) => apart(at, what.unit) },
     ],
     series: [{}, ...what.series],
     bands: what.bands,
@@ -126,7 +139,7 @@ function plot(place, what) {
       ],
     },
   };
-  const drawn = new uPlot(options, what.data(time.from, time.to), place);
+  const drawn = new uPlot(options, table, place);
   const own = {
     rezoom(from, to) {
       drawn.setData(what.data(from, to), true);

@@ -84,7 +84,7 @@ function drawChart(place, chart, band, levels) {
       (u) => shade(u, alarmsOf[chart.host] || [], `${colour('alarm')}33`, 1),
       (u) => shade(u, labels, colour('label'), 0.05),
     ],
-    // at full sampling where all that is shown is known so; a spike of one sample is in either
+    // the finest level that has all that is shown, which come first; a spike of one sample is in each
     data: (from, to) => (details.find((part) => part.from <= from + 1e-6 && to <= part.to + 1e-6) || whole).table,
   });
 }

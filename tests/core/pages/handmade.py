@@ -40,13 +40,14 @@ BARE_EPISODE: dict[str, object] = {
 }  # fmt: skip
 
 
-def episodes_at(middles: Sequence[float]) -> pl.DataFrame:
-    """Episodes of 4 s around so many seconds after `BEGIN`, each weaker than the one before."""
+def episodes_at(middles: Sequence[float], half: float = 2.0) -> pl.DataFrame:
+    """Episodes of 4 s around so many seconds after `BEGIN`, their peaks; each is weaker than the one before."""
     rows = [
         dict.fromkeys(ANOMALY_EPISODES.schema.names())
         | {
             "run_key": "r", "host": "h", "episode": i, "first_window": i, "metrics": [METRIC],
-            "start_ts": BEGIN + timedelta(seconds=at - 2), "end_ts": BEGIN + timedelta(seconds=at + 2),
+            "start_ts": BEGIN + timedelta(seconds=at - half), "end_ts": BEGIN + timedelta(seconds=at + half),
+            "peak_ts": BEGIN + timedelta(seconds=at),
             "total_surprisal": 1000.0 - i,
         }
         for i, at in enumerate(middles)

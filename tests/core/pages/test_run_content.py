@@ -11,6 +11,7 @@ import pytest
 
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS, METRIC_DEVIATIONS
 from infrascope_core.contract import Table
+from infrascope_core.pages.packing import from_singles
 from infrascope_core.pages.run_content import chosen_metrics, run_data
 from infrascope_core.pages.settings import PageSettings
 from infrascope_core.recipes import load_recipe
@@ -73,6 +74,23 @@ def test_a_window_stands_for_the_second_around_its_middle(data):
     assert cells(data["heat"]) == [255] * 10 + [0] * 40 + [127] * 10 + [0] * 40 + [255] * 20
     assert cells(data["strips"]["detectors"]) == [255] * 20 + [90] * 10 + [255] * 20 + [254] * 20 + [255] * 50
     assert data["ribbon"][0]["alarms"] == [[5.0, 7.0]]
+
+
+def test_of_a_long_episode_there_is_the_whole_and_at_full_sampling_what_is_around_its_peak():
+    times = np.arange(30_000) / 10
+    tables = run_tables(START + times, episodes=episodes_at([600.0, 2000.0], half=300.0))
+    traces = {("h", METRIC): np.sin(times)}
+    settings = PageSettings()
+    data = run_data(tables, traces, load_recipe("default"), settings)
+    (chart,) = data["charts"]
+    at = [from_singles(points) for points in data["axes"]["h"]["details"]]
+    assert [(round(x[0]), round(x[-1])) for x in at] == [(570, 630), (1970, 2030), (270, 930), (1670, 2330)]
+    assert [len(x) for x in at] == [601, 601, settings.points, settings.points]
+    for x, detail in zip(at[:2], chart["details"], strict=False):
+        np.testing.assert_allclose(from_singles(detail["low"]), np.sin(x), atol=1e-3)
+    short = run_data(run_tables(START + times, episodes=episodes_at([600.0])), traces, load_recipe("default"), settings)
+    (x,) = (from_singles(points) for points in short["axes"]["h"]["details"])
+    np.testing.assert_allclose(x, np.arange(568, 632.05, 0.1), atol=1e-3)
 
 
 def test_a_gap_in_the_sampling_is_where_samples_are_far_apart():
