@@ -15,7 +15,7 @@ from infrascope_core.run_files.runs import accepted
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, an event loop runs, and tests of others could start none
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium is installed")
