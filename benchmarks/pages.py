@@ -27,7 +27,7 @@ from infrascope_core.simulate import Fault, Job, write_job
 from infrascope_core.store.folder import DataFolder
 
 MINUTES, ROUNDS, RUNS = 50, 3, 5_000
-MIB = 1024**2
+MB = 1e6
 
 
 def claims(console: Console) -> Iterator[Claim]:
@@ -38,9 +38,9 @@ def claims(console: Console) -> Iterator[Claim]:
         size = page_file(folder, key).stat().st_size
         index = Path(scratch, "index.html")
         index.write_text(_index(), encoding="utf-8")
-        yield Claim("page of a run, 762 metrics x 30,000 samples: size", size / MIB, 1.5, "MiB")
+        yield Claim("page of a run, 762 metrics x 30,000 samples: size", size / MB, 1.5, "MB")
         yield Claim("the same: time to build it", built, 1.5, "s")
-        yield Claim("index of 5,000 runs: size", index.stat().st_size / MIB, 3, "MiB")
+        yield Claim("index of 5,000 runs: size", index.stat().st_size / MB, 3, "MB")
         browser = shutil.which("chromium")
         if browser is None:
             console.print("no chromium is installed: pages are not opened")
@@ -85,8 +85,7 @@ def _index() -> str:
                 "episodes": number % 4,
                 "per_day": 24.0 * (number % 4),
                 "subsystem": "Network",
-                "worst": "Network, then GPU 3 s later; 70% of the evidence on Network, foremost IB:rx_bytes[Bytes/s].",
-                "why": "14 of 45 windows are anomalous, in one episode",
+                "said": "Network, then GPU 3 s later; 70% of the evidence on Network, foremost IB:rx_bytes[Bytes/s].",
                 "spark": "".join(rng.choice(digits) for _ in range(40)),
             }
         )

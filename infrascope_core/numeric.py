@@ -55,6 +55,31 @@ def median_deviation(x: Array, axis: int) -> Array:
     return _NORMAL_MAD * median(np.abs(x - centre), axis)
 
 
+def buckets(samples: int, most: int) -> Ints:
+    """Where each of at most so many buckets of consecutive samples begins, and where the last ends."""
+    number = min(samples, most)
+    return (np.arange(number + 1) * samples) // max(number, 1)
+
+
+def least_and_largest(values: Array, bounds: Ints) -> tuple[Array, Array]:
+    """Least and largest known value of each bucket: buckets x columns; NaN where none is known.
+
+    Parameters
+    ----------
+    values : ndarray, samples x columns
+        Infinite values count as missing.
+    bounds : ndarray of int
+        See `buckets`.
+    """
+    if len(bounds) < 2:
+        return np.zeros((0, values.shape[1])), np.zeros((0, values.shape[1]))
+    known = np.isfinite(values)
+    low = np.minimum.reduceat(np.where(known, values, np.inf), bounds[:-1], axis=0)
+    high = np.maximum.reduceat(np.where(known, values, -np.inf), bounds[:-1], axis=0)
+    some = np.isfinite(low)
+    return np.where(some, low, np.nan), np.where(some, high, np.nan)
+
+
 def quantiles(x: Array, shares: Sequence[float]) -> Array:
     """Linear quantiles of each column's known values: shares x columns.
 

@@ -17,11 +17,23 @@ ADDRESS = "INFRASCOPE_PAGES"
 """Environment variable with the address under which the pages are reached."""
 
 
+def are_served() -> bool:
+    """Whether files of the data folder can be linked."""
+    return ADDRESS in os.environ
+
+
 def to_data(folder: DataFolder, path: Path) -> dg.MetadataValue:
     """Link to a file of the data folder."""
     if (base := os.environ.get(ADDRESS)) is None:
         return dg.MetadataValue.path(str(path.absolute()))
     return dg.MetadataValue.url(f"{base}/{quote(path.relative_to(folder.root).as_posix())}")
+
+
+def picture(folder: DataFolder, path: Path) -> dg.MetadataValue:
+    """A picture of the data folder, shown where pages are served; an event holds its address only."""
+    if not isinstance(link := to_data(folder, path), dg.UrlMetadataValue):
+        return link
+    return dg.MetadataValue.md(f"[![picture]({link.url})]({link.url})")
 
 
 def of_table(product: Product, table: str) -> dict[str, dg.MetadataValue]:

@@ -18,6 +18,7 @@ import polars.selectors as cs
 from matplotlib.figure import Figure
 
 from infrascope_core.contract import Table
+from infrascope_core.pages.html import data_of
 from infrascope_core.patterns.rules import worth_reading
 from infrascope_core.patterns.scopes import scopes
 from infrascope_core.run_files.runs import accepted
@@ -27,6 +28,7 @@ from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product
 from infrascope_core.studies.window_agreement import example_timelines, hit_rates
 from infrascope_dagster import links
+from infrascope_dagster.overviews import fleet_overview, run_overview
 
 mpl.use("agg")
 
@@ -107,7 +109,7 @@ def of_run(
             figure = PICTURES[table.name](folder, frame)
             if figure is not None:
                 figure.suptitle(run_key, fontsize=7)
-                shown["picture"] = links.to_data(folder, _saved(folder, table, run_key, figure))
+                shown["picture"] = links.picture(folder, _saved(folder, table, run_key, figure))
     return found
 
 
@@ -120,7 +122,9 @@ def of_pooled(folder: DataFolder, table: Table, frame: pl.DataFrame) -> dict[str
     }
     figure = PICTURES[table.name](folder, frame) if table.name in PICTURES and frame.height else None
     if figure is not None:
-        shown["picture"] = _inline(figure)
+        # of more than a few hundred bytes, the UI shows a link that has to be followed
+        served = links.are_served()
+        shown["picture"] = links.picture(folder, _saved(folder, table, "all", figure)) if served else _inline(figure)
     return shown
 
 
@@ -166,9 +170,9 @@ def _inline(figure: Figure) -> dg.MetadataValue:
     return dg.MetadataValue.md(f"![picture](data:image/png;base64,{base64.b64encode(_png(figure)).decode()})")
 
 
-def _saved(folder: DataFolder, table: Table, run_key: str, figure: Figure) -> Path:
-    """A figure as a file of the data folder."""
-    target = folder.picture(table.name, run_key)
+def _saved(folder: DataFolder, table: Table, of: str, figure: Figure) -> Path:
+    """A figure of a run, or of all, as a file of the data folder."""
+    target = folder.picture(table.name, of)
     with aside(target) as path:
         path.write_bytes(_png(figure))
     return target
@@ -278,7 +282,13 @@ def _timelines(folder: DataFolder, table: pl.DataFrame) -> Figure | None:
     return interval_timelines(run_key, shown) if shown else None
 
 
+def _data(folder: DataFolder, row: pl.DataFrame) -> dict[str, Any]:
+    return data_of((folder.root / row["page"][0]).read_text(encoding="utf-8"))
+
+
 PICTURES: dict[str, Draw] = {
+    "run_page": lambda folder, row: run_overview(_data(folder, row)),
+    "fleet_page": lambda folder, row: fleet_overview(_data(folder, row)),
     "baskets": lambda folder, baskets: level_shares(baskets),
     "anomaly_scores": lambda folder, scores: timeline(scores),
     "pruning_curve": lambda folder, curve: pruning(curve, folder.settings.selection.max_correlation),

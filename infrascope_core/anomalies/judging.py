@@ -1,4 +1,4 @@
-"""A run beside what is expected of it: which baseline judges it, and how its windows depart from that."""
+"""Which baseline judges a run: one that did not learn from it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import polars as pl
 
 from infrascope_core.anomalies.alone import fit_alone
 from infrascope_core.anomalies.baseline import Baseline
-from infrascope_core.anomalies.reference_runs import baseline_of
-from infrascope_core.anomalies.residuals import Residuals
-from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.store.folder import DataFolder
@@ -17,18 +14,6 @@ from infrascope_core.store.folder import DataFolder
 def without_itself(folder: DataFolder, key: str, baseline: Baseline, features: pl.DataFrame) -> Baseline:
     """The baseline without what the run itself taught it; where nothing is left, one that knows the run alone."""
     return baseline.without(key) if baseline.judges(key) else _of_itself(folder, key, features) or baseline
-
-
-def beside_references(folder: DataFolder, key: str) -> tuple[Baseline, Residuals] | None:
-    """What judges a run, and its windows beside what that expects of them; None where there is no baseline."""
-    baseline = baseline_of(folder, key)
-    if baseline is None:
-        return None
-    features = folder.lake.read(WINDOW_FEATURES, key)
-    if features.is_empty():
-        return None
-    baseline = without_itself(folder, key, baseline, features)
-    return baseline, baseline.judge(features)
 
 
 def _of_itself(folder: DataFolder, key: str, features: pl.DataFrame) -> Baseline | None:

@@ -12,6 +12,7 @@ import polars as pl
 from infrascope_core.anomalies import attribution
 from infrascope_core.anomalies.attribution import reasons
 from infrascope_core.anomalies.baseline import ANY, Baseline
+from infrascope_core.anomalies.deviations import metric_deviations
 from infrascope_core.anomalies.findings import structural_findings, usual_kinds, with_findings
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.judging import without_itself
@@ -26,6 +27,7 @@ from infrascope_core.anomalies.tables import (
     ANOMALY_SCORES,
     BASELINES,
     LEVEL_OFFSETS,
+    METRIC_DEVIATIONS,
     STRUCTURAL_CHANGES,
     WINDOW_FEATURES,
 )
@@ -106,12 +108,12 @@ def _model_files(folder: DataFolder, unit: str) -> Sequence[Path]:
     return [folder.root / file for file in folder.lake.read_cached(BASELINES)["file"]]
 
 
-def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, ...]:
     settings, baseline = folder.settings.detectors, baseline_of(folder, key)
     changes, length = folder.lake.read(STRUCTURAL_CHANGES, key), window_length(folder, key)
     if baseline is None:
         scores = _unjudged(folder, key) if changes.height else ANOMALY_SCORES.empty()
-        why, offsets = ANOMALY_REASONS.empty(), LEVEL_OFFSETS.empty()
+        why, offsets, deviations = ANOMALY_REASONS.empty(), LEVEL_OFFSETS.empty(), METRIC_DEVIATIONS.empty()
         findings = structural_findings(changes, frozenset(), length)
     else:
         usual, features = _usual_structure(folder, baseline, key), folder.lake.read(WINDOW_FEATURES, key)
@@ -121,10 +123,11 @@ def _judge(folder: DataFolder, key: str) -> tuple[pl.DataFrame, pl.DataFrame, pl
         why = reasons(baseline, residuals, scores, settings)
         # a run has no level of its own beside itself
         offsets = LEVEL_OFFSETS.empty() if baseline.of_itself else level_offsets(baseline, residuals, settings)
+        deviations = metric_deviations(baseline.names, residuals, length)
         findings = structural_findings(changes, usual, length)
         if not baseline.of_itself:
             findings = pl.concat([findings, growing(baseline, residuals)])
-    return *with_findings(scores, why, findings, settings), offsets
+    return *with_findings(scores, why, findings, settings), offsets, deviations
 
 
 def _unjudged(folder: DataFolder, key: str) -> pl.DataFrame:
@@ -189,12 +192,12 @@ PRODUCTS = (
     ),
     Product(
         _STAGE,
-        (ANOMALY_SCORES, ANOMALY_REASONS, LEVEL_OFFSETS),
+        (ANOMALY_SCORES, ANOMALY_REASONS, LEVEL_OFFSETS, METRIC_DEVIATIONS),
         Scope.PER_RUN,
         _judge,
         inputs=(WINDOW_FEATURES, STRUCTURAL_CHANGES, Part(BASELINES, baseline_version)),
         depends_on=_fitted_here,
-        code_version=attribution.CODE_VERSION,
+        code_version=f"{attribution.CODE_VERSION}.2",
         settings=("detectors", "features"),
         libraries=("numpy", "scikitlearn"),
         decisions=(20, 21, 28, 29),

@@ -155,3 +155,25 @@ LEVEL_OFFSETS = Table(
         Column("differs", FLAG, "it is beyond `detectors.differs_at`, and no cache: the run differs as a whole"),
     ),
 )
+METRIC_DEVIATIONS = Table(
+    "metric_deviations",
+    "How far every metric is from what is expected of it, over time: runs in at most 300 stretches of windows. All "
+    "metrics, whether or not there is an alarm.",
+    (*HOST_KEY, "metric", "stretch"),
+    (
+        RUN_KEY,
+        HOST,
+        METRIC,
+        Column("stretch", INT, "number of the stretch of successive windows, from 0"),
+        Column("start_ts", TIME, "start of its first window, naive UTC", of=("window_features.start_ts",)),
+        Column("end_ts", TIME, "end of its last window", of=("window_features.start_ts",)),
+        Column(
+            "deviation",
+            REAL,
+            "largest distance of a feature of the metric from what is expected of it, in scales, to 0.01",
+            of=_OF_FEATURES,
+        ),
+        Column("expected_low", REAL, "least value of the reference windows that its windows were compared with"),
+        Column("expected_high", REAL, "largest value of those windows"),
+    ),
+)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from urllib.parse import quote
 import numpy as np
 import polars as pl
 
-from infrascope_core.pages.packing import buckets, least_and_largest
+from infrascope_core.numeric import buckets, least_and_largest
 from infrascope_core.reports.rendering import VERDICTS
-from infrascope_core.reports.wording import duration, printable
+from infrascope_core.reports.wording import duration
 
 _POINTS = 40
 """Points of a sparkline."""
@@ -37,21 +38,20 @@ def fleet_row(
     worst = episodes.sort("total_surprisal", "host", "episode", descending=[True, False, False], nulls_last=True)
     judged = scores["anomalous"].drop_nulls()
     return {
-        "run": printable(run["run_key"]),
+        "run": run["run_key"],
         "link": quote(str(link)),
         "verdict": VERDICTS.get(str(said.get("verdict")), "Not judged"),
         "platform": run["platform"],
         "phase": run["phase"],
-        "workload": printable(run["workload"]),
-        "host": printable(run["host"]),
+        "workload": run["workload"],
+        "host": run["host"],
         "start": f"{run['started_at']:%Y-%m-%d %H:%M:%S}" if run["started_at"] else "",
         "seconds": round(float(seconds), 1),
         "share": round(int(judged.sum()) / len(judged), 5) if len(judged) else None,
         "episodes": episodes.height,
         "per_day": round(episodes.height / seconds * _DAY_S, 2) if seconds >= _HOUR_S and len(judged) else None,
         "subsystem": said.get("subsystem") or "",
-        "worst": printable(worst["headline"][0]) if worst.height else "",
-        "why": printable(said.get("why") or ""),
+        "said": worst["headline"][0] if worst.height else said.get("why") or "",
         "spark": _sparkline(scores),
     }
 
@@ -65,7 +65,10 @@ def _sparkline(scores: pl.DataFrame) -> str:
 
 
 def fleet_content(
-    rows: Sequence[Mapping[str, Any]], rejected: pl.DataFrame, patterns: pl.DataFrame
+    rows: Sequence[Mapping[str, Any]],
+    rejected: pl.DataFrame,
+    patterns: pl.DataFrame,
+    comparisons: Sequence[Mapping[str, str]] = (),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the template shows, and what the script draws.
 
@@ -77,21 +80,26 @@ def fleet_content(
         Table `rejected_files`.
     patterns : polars.DataFrame
         Table `anomaly_patterns`.
+    comparisons : sequence of dict
+        `name`, `link`, `outcome` and `sentence` of each that is declared.
     """
     view = {
+        "comparisons": comparisons,
         "runs": len(rows),
         "hosts": len({row["host"] for row in rows}),
         "hours": sum(row["seconds"] for row in rows) / 3600,
         "verdicts": [(name, n) for name in VERDICTS.values() if (n := sum(row["verdict"] == name for row in rows))],
         "shares": [
-            ("workload", _anomalous_share(rows, lambda row: f"{row['phase']} {row['workload']}")),
+            ("workload", _anomalous_share(rows, _workload)),
             ("host", _anomalous_share(rows, lambda row: row["host"])),
-            ("subsystem", _by_subsystem(rows)),
+            ("subsystem", _by_subsystem(rows, patterns)),
         ],
+        "left_out": _left_out(rows),
+        "alerts": _alerts(rows),
         "patterns": [
             {
-                "what": printable(f"{row['metric']} – {row['feature']}"),
-                "workload": printable(f"{row['phase']} {row['workload']}"),
+                "what": f"{row['metric']} – {row['feature']}",
+                "workload": f"{row['phase']} {row['workload']}",
                 "subsystem": row["subsystem"],
                 "time": duration(timedelta(seconds=row["seconds"])),
                 "share": row["share"],
@@ -103,35 +111,94 @@ def fleet_content(
         ],
         "rejected": rejected.height,
         "rejections": [
-            (printable(path), printable(reason))
-            for path, reason in rejected.sort("path").select("path", "reason").head(_REASONS).iter_rows()
+            (path, reason) for path, reason in rejected.sort("path").select("path", "reason").head(_REASONS).iter_rows()
         ],
     }
     columns = list(rows[0]) if rows else []
     return view, {"columns": columns, "rows": [[row[name] for name in columns] for row in rows]}
 
 
-def _anomalous_share(rows: Sequence[Mapping[str, Any]], of: Any) -> list[tuple[str, float, int]]:
-    """Share of the judged time that is anomalous, by what a run is of; the largest first."""
+@dataclass(frozen=True)
+class Share:
+    """A row of the totals.
+
+    Attributes
+    ----------
+    name : str
+        Of what.
+    share : float
+        Of its judged time that is anomalous; of a subsystem, of all judged time.
+    runs : int, optional
+        Runs of it.
+    """
+
+    name: str
+    share: float
+    runs: int | None = None
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The first rows of a total, and how many others there are."""
+
+    rows: list[Share]
+    more: int
+
+    @classmethod
+    def of(cls, found: list[Share]) -> Totals:
+        """The largest first."""
+        ordered = sorted(found, key=lambda one: (-one.share, one.name))
+        return cls(ordered[:_REASONS], max(0, len(ordered) - _REASONS))
+
+
+def _workload(row: Mapping[str, Any]) -> str:
+    return f"{row['phase']} {row['workload']}"
+
+
+def _anomalous_share(rows: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], str]) -> Totals:
+    """Share of the judged time that is anomalous, by what a run is of."""
+    bad, judged = _times(rows, of)
+    runs = Counter(of(row) for row in rows if row["share"] is not None)
+    return Totals.of([Share(name, bad[name] / judged[name], runs[name]) for name in judged if judged[name]])
+
+
+def _times(
+    rows: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Anomalous and judged seconds, by what a run is of."""
     bad: dict[str, float] = defaultdict(float)
     judged: dict[str, float] = defaultdict(float)
-    runs: Counter[str] = Counter()
     for row in rows:
-        runs[of(row)] += 1
         if row["share"] is not None:
             bad[of(row)] += row["share"] * row["seconds"]
             judged[of(row)] += row["seconds"]
-    found = [(name, bad[name] / judged[name], runs[name]) for name in judged if judged[name]]
-    return sorted(found, key=lambda one: (-one[1], one[0]))[:_REASONS]
+    return bad, judged
 
 
-def _by_subsystem(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, float, int]]:
-    """The same by the subsystem that the worst episode of a run is blamed on."""
-    total = sum(row["seconds"] for row in rows if row["share"] is not None)
-    bad: dict[str, float] = defaultdict(float)
-    runs: Counter[str] = Counter()
+def _by_subsystem(rows: Sequence[Mapping[str, Any]], patterns: pl.DataFrame) -> Totals:
+    """The same by subsystem: a window counts for that of its first reason, as in `anomaly_patterns`."""
+    bad, judged = _times(rows, _workload)
+    found: dict[str, float] = defaultdict(float)
+    for row in patterns.iter_rows(named=True):
+        found[row["subsystem"]] += row["of_anomalous"] * bad.get(_workload(row), 0.0) / sum(judged.values())
+    return Totals.of([Share(name, share) for name, share in found.items()])
+
+
+def _left_out(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, str]]:
+    """Why runs are in none of the totals, how many, and their time; the most frequent reason first."""
+    reasons: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        if row["share"] and row["subsystem"]:
-            bad[row["subsystem"]] += row["share"] * row["seconds"]
-            runs[row["subsystem"]] += 1
-    return sorted(((name, seconds / total, runs[name]) for name, seconds in bad.items()), key=lambda one: -one[1])
+        if row["share"] is None:
+            reasons[row["said"] or "there is no report on it"].append(row["seconds"])
+    ordered = sorted(reasons.items(), key=lambda one: (-len(one[1]), one[0]))
+    found = [(reason, len(times), duration(timedelta(seconds=sum(times)))) for reason, times in ordered[:_REASONS]]
+    others = [seconds for _, times in ordered[_REASONS:] for seconds in times]
+    more = [("other reasons", len(others), duration(timedelta(seconds=sum(others))))] if others else []
+    return found + more
+
+
+def _alerts(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Episodes a day of a host, over all judged time; None where that is less than an hour."""
+    judged = [row for row in rows if row["share"] is not None]
+    seconds = sum(row["seconds"] for row in judged)
+    return sum(row["episodes"] for row in judged) / seconds * _DAY_S if seconds >= _HOUR_S else None

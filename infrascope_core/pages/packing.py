@@ -1,7 +1,4 @@
-"""Arrays for a page: traces as least and largest values, pictures as bytes, all in base64.
-
-What belongs here: what makes them small without losing what a person looks for: one sample in 30,000 stays visible.
-"""
+"""Arrays for a page: numbers as single precision, pictures as bytes, all in base64."""
 
 from __future__ import annotations
 
@@ -9,40 +6,21 @@ import base64
 
 import numpy as np
 
-from infrascope_core.numeric import Array, Ints
+from infrascope_core.numeric import Array
 
 LARGEST = float(np.finfo(np.float32).max)
-
-
-def buckets(samples: int, most: int) -> Ints:
-    """Where each of at most so many buckets of consecutive samples begins, and where the last ends."""
-    number = min(samples, most)
-    return (np.arange(number + 1) * samples) // max(number, 1)
-
-
-def least_and_largest(values: Array, bounds: Ints) -> tuple[Array, Array]:
-    """Least and largest known value of each bucket: buckets x columns; NaN where none is known.
-
-    Parameters
-    ----------
-    values : ndarray, samples x columns
-        Infinite values count as missing.
-    bounds : ndarray of int
-        See `buckets`.
-    """
-    if len(bounds) < 2:
-        return np.zeros((0, values.shape[1])), np.zeros((0, values.shape[1]))
-    known = np.isfinite(values)
-    low = np.minimum.reduceat(np.where(known, values, np.inf), bounds[:-1], axis=0)
-    high = np.maximum.reduceat(np.where(known, values, -np.inf), bounds[:-1], axis=0)
-    some = np.isfinite(low)
-    return np.where(some, low, np.nan), np.where(some, high, np.nan)
 
 
 def as_singles(values: Array) -> str:
     """Numbers as little-endian single precision in base64; NaN is kept."""
     bounded = np.clip(values, -LARGEST, LARGEST)
     return base64.b64encode(bounded.astype("<f4").tobytes()).decode("ascii")
+
+
+def from_singles(text: str) -> Array:
+    """The numbers that `as_singles` packed, in single precision."""
+    numbers: Array = np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float64)
+    return numbers
 
 
 def as_bytes(values: Array) -> str:

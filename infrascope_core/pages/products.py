@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 import polars as pl
 
-from infrascope_core.anomalies.judging import beside_references
-from infrascope_core.anomalies.reference_runs import baseline_version
 from infrascope_core.anomalies.run_features import reanalysed_hosts, window_length
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, LEVEL_OFFSETS, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS, METRIC_DEVIATIONS
 from infrascope_core.comparing.figures import READ
 from infrascope_core.comparing.products import rests_on, runs_of_declared
 from infrascope_core.comparing.sides import Sides, compared_as_declared
 from infrascope_core.comparing.tables import RUN_COMPARISONS
 from infrascope_core.comparing.verdict import Outcome
+from infrascope_core.errors import InfraScopeError
+from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.numeric import Array
 from infrascope_core.pages.comparison_content import OUTCOMES, comparison_view
 from infrascope_core.pages.fleet_content import fleet_content, fleet_row
 from infrascope_core.pages.html import CHART_LIBRARY, page, run_view
-from infrascope_core.pages.run_content import RunTables, chosen_metrics, epoch, run_data
+from infrascope_core.pages.run_content import Beside, RunTables, chosen_metrics, epoch, run_data
 from infrascope_core.pages.tables import COMPARISON_PAGE, FLEET_PAGE, RUN_PAGE
 from infrascope_core.recipes import recipe_of
-from infrascope_core.reports.model import RunReport
+from infrascope_core.reports.model import Deviation, RunReport
 from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_PATTERNS, ANOMALY_REPORT
 from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, TELEMETRY
 from infrascope_core.store.atomic import write_text
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.store.product import Part, Product, Scope, Tick
+from infrascope_core.store.product import Product, Scope, Tick
 from infrascope_core.symbols.tables import BASKETS
 
 _STAGE = "pages"
@@ -58,7 +58,8 @@ def pages(folder: DataFolder) -> Path:
 
 
 def _run_page(folder: DataFolder, key: str) -> pl.DataFrame:
-    lake, settings = folder.lake, folder.settings.pages
+    lake, settings, recipe = folder.lake, folder.settings.pages, recipe_of(folder)
+    report = _report(folder, key)
     times = {str(host): epoch(part["ts"]) for (host,), part in _sorted_hosts(lake.read(TELEMETRY, key, ["host", "ts"]))}
     tables = RunTables(
         times=times,
@@ -66,20 +67,19 @@ def _run_page(folder: DataFolder, key: str) -> pl.DataFrame:
         reasons=lake.read(ANOMALY_REASONS, key),
         episodes=lake.read(ANOMALY_EPISODES, key),
         offsets=lake.read(LEVEL_OFFSETS, key),
+        deviations=lake.read(METRIC_DEVIATIONS, key),
         faults=lake.read(FAULTS, key),
         baskets=lake.read(BASKETS, key),
         window_s=window_length(folder, key).total_seconds(),
-        beside=beside_references(folder, key),
     )
-    chosen = chosen_metrics(tables, settings)
-    traces = _traces(folder, key, chosen, times)
-    data = run_data(tables, traces, recipe_of(folder), settings)
-    _, as_data = report_files(folder, key)
-    report = RunReport.model_validate_json(as_data.read_text(encoding="utf-8"))
+    chosen, apart = chosen_metrics(tables, settings), report.deviations[: settings.host_charts]
+    found = _traces(folder, key, [*chosen, *((d.host, d.metric) for d in apart)], times)
+    traces = {pair: found[pair] for pair in chosen if pair in found}
+    data = run_data(tables, traces, recipe, settings, _beside_hosts(folder, key, apart, found))
     text = page(
         "run.html.jinja",
         (CHART_LIBRARY, *RUN_SCRIPTS),
-        run_view(report, run_file(folder, key), recipe_of(folder)),
+        run_view(report, run_file(folder, key), recipe),
         data,
     )
     file = page_file(folder, key)
@@ -94,21 +94,75 @@ def _run_page(folder: DataFolder, key: str) -> pl.DataFrame:
     return pl.DataFrame([row], schema=RUN_PAGE.schema, orient="row")
 
 
+def _report(folder: DataFolder, key: str) -> RunReport:
+    """The report on a run, as it lies beside the lake.
+
+    Raises
+    ------
+    InfraScopeError
+        It is not there, or is none that this version wrote.
+    """
+    _, as_data = report_files(folder, key)
+    try:
+        return RunReport.model_validate_json(as_data.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        fault = "a page is made from this report, which is not there"
+    except ValueError:  # no JSON, no text, or of another version
+        fault = "a page is made from this report, which cannot be read; delete it"
+    raise InfraScopeError(f"{as_data}: {fault}; `infrascope run` makes both again")
+
+
 def _sorted_hosts(telemetry: pl.DataFrame) -> list[tuple[tuple[object, ...], pl.DataFrame]]:
     return sorted(telemetry.partition_by("host", as_dict=True).items(), key=lambda pair: str(pair[0]))
 
 
 def _traces(
-    folder: DataFolder, key: str, chosen: Sequence[tuple[str, str]], times: dict[str, Array]
+    folder: DataFolder, key: str, chosen: Iterable[tuple[str, str]], times: dict[str, Array]
 ) -> dict[tuple[str, str], Array]:
     """Samples of each chosen host and metric; those that the run does not have are left out."""
-    found = {}
-    for host, part in reanalysed_hosts(folder, key, {metric for _, metric in chosen}):
-        for of, metric in chosen:
-            if of == host and metric in part.columns:
+    wanted = set(chosen)
+    return {
+        (host, metric): part[metric].cast(pl.Float64).to_numpy().astype(np.float64)[: len(times[host])]
+        for host, part in reanalysed_hosts(folder, key, {metric for _, metric in wanted})
+        for metric in part.columns
+        if (host, metric) in wanted
+    }
+
+
+def _beside_hosts(
+    folder: DataFolder, key: str, apart: Sequence[Deviation], traces: dict[tuple[str, str], Array]
+) -> list[Beside]:
+    """Metrics in which hosts of a run depart from the others of their job, with the samples of those."""
+    if not apart or not folder.lake.has(HOST_DEVIATIONS):
+        return []
+    compared = folder.lake.read_cached(HOST_DEVIATIONS).select("job", "run_key", "host").unique()
+    of_job = compared.join(compared.filter(run_key=key).select("job").unique(), on="job", how="semi").sort(
+        "run_key", "host"
+    )
+    metrics = {deviation.metric for deviation in apart}
+    samples: dict[tuple[str, str], list[tuple[str, Array, Array]]] = {}
+    for other in of_job["run_key"].unique(maintain_order=True):
+        if not folder.lake.has(TELEMETRY, other):
+            continue
+        for host, part in reanalysed_hosts(folder, other, metrics):
+            for metric in metrics.intersection(part.columns):
                 values = part[metric].cast(pl.Float64).to_numpy().astype(np.float64)
-                found[of, metric] = values[: len(times[host])]
-    return {pair: found[pair] for pair in chosen if pair in found}
+                samples.setdefault((other, metric), []).append((host, epoch(part["ts"]), values))
+    return [
+        Beside(
+            deviation.host,
+            deviation.metric,
+            traces[deviation.host, deviation.metric],
+            [
+                (at, values)
+                for (other, metric), of_run in samples.items()
+                for host, at, values in of_run
+                if metric == deviation.metric and (other, host) != (key, deviation.host)
+            ],
+        )
+        for deviation in apart
+        if (deviation.host, deviation.metric) in traces
+    ]
 
 
 def _fleet_page(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
@@ -120,8 +174,8 @@ def _fleet_page(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataF
         link = page_file(folder, key).relative_to(pages(folder))
         rows.append(fleet_row(run, report, scores, folder.lake.read(ANOMALY_EPISODES, key), link))
         tick(done, runs.height)
-    view, data = fleet_content(rows, folder.lake.read(REJECTED_FILES), folder.lake.read(ANOMALY_PATTERNS))
-    view["comparisons"] = _comparisons(folder)
+    rejected, patterns = folder.lake.read(REJECTED_FILES), folder.lake.read(ANOMALY_PATTERNS)
+    view, data = fleet_content(rows, rejected, patterns, _comparisons(folder))
     text, file = page("fleet.html.jinja", FLEET_SCRIPTS, view, data), index_file(folder)
     write_text(file, text)
     row = (str(file.relative_to(folder.root)), len(text.encode()), len(rows))
@@ -193,17 +247,18 @@ PRODUCTS = (
         _run_page,
         inputs=(
             TELEMETRY,
-            WINDOW_FEATURES,
             BASKETS,
             ANOMALY_SCORES,
             ANOMALY_REASONS,
             LEVEL_OFFSETS,
+            METRIC_DEVIATIONS,
             ANOMALY_EPISODES,
             ANOMALY_REPORT,
             FAULTS,
-            Part(BASELINES, baseline_version),
         ),
-        settings=("pages", "features", "detectors"),
+        quotes=(HOST_DEVIATIONS,),
+        code_version="2",
+        settings=("pages", "features"),
         depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         files=lambda folder, key: [page_file(folder, key)],
         libraries=("html", "javascript"),
@@ -229,6 +284,7 @@ PRODUCTS = (
         Scope.GATHERED,
         _fleet_page,
         inputs=(ANOMALY_SCORES, ANOMALY_EPISODES, ANOMALY_REPORT, ANOMALY_PATTERNS, COMPARISON_PAGE, REJECTED_FILES),
+        code_version="2",
         files=lambda folder, _: [index_file(folder)],
         libraries=("html", "javascript"),
         decisions=(33,),

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from infrascope_core.anomalies.baseline import Baseline
-from infrascope_core.anomalies.residuals import Residuals
 from infrascope_core.contract import HOST_KEY
-from infrascope_core.numeric import Array, Ints, Mask
-from infrascope_core.pages.packing import as_bytes, as_singles, buckets, least_and_largest
+from infrascope_core.numeric import Array, Ints, Mask, buckets, least_and_largest
+from infrascope_core.pages.packing import as_bytes, as_singles
 from infrascope_core.pages.settings import PageSettings
 from infrascope_core.patterns.held import LEVELS
 from infrascope_core.recipes import Recipe
@@ -26,8 +24,12 @@ from infrascope_core.run_files.columns import SUBSYSTEMS, family, subsystem, uni
 
 _GAP = 3.0
 """Samples that are further apart than so many times the usual interval have a gap between them."""
-_CELLS = 250_000
-"""Most cells of the heat map."""
+_CELLS, _FEWEST = 250_000, 20
+"""Most cells of the heat map, but at least so many columns."""
+_ROUNDING = 1e-6
+"""Share of a column that is rounding: a stretch that ends where a column begins does not reach into it."""
+_RANK = {name: place for place, name in enumerate(SUBSYSTEMS)}
+"""Order of the heat map."""
 _SCALE = 25.4
 """A cell of 254 is a deviation of 10 scales or more."""
 
@@ -38,12 +40,10 @@ class RunTables:
 
     Attributes
     ----------
-    times : dict of str to ndarray of datetime64
-        Samples of each host.
-    scores, reasons, episodes, offsets, faults, baskets : polars.DataFrame
-        Its tables.
-    beside : (Baseline, Residuals), optional
-        Its windows beside what is expected of them.
+    times : dict of str to ndarray
+        Samples of each host, seconds since 1970.
+    scores, reasons, episodes, offsets, deviations, faults, baskets : polars.DataFrame
+        Its tables; `deviations` is `metric_deviations`.
     window_s : float
         Length of a feature window, seconds.
     """
@@ -53,20 +53,10 @@ class RunTables:
     reasons: pl.DataFrame
     episodes: pl.DataFrame
     offsets: pl.DataFrame
+    deviations: pl.DataFrame
     faults: pl.DataFrame
     baskets: pl.DataFrame
     window_s: float
-    beside: tuple[Baseline, Residuals] | None = None
-
-    @cached_property
-    def windows(self) -> dict[str, tuple[Ints, Array]]:
-        """Of each host, the rows of its windows beside the references, and their middle, seconds from the start."""
-        if self.beside is None:
-            return {}
-        windows = self.beside[1].windows
-        hosts, at = windows["host"].to_numpy(), epoch(windows["start_ts"]) - self.start + self.window_s / 2
-        rows = {host: np.flatnonzero(hosts == host) for host in sorted(set(hosts))}
-        return {str(host): (own, at[own]) for host, own in rows.items()}
 
     @cached_property
     def start(self) -> float:
@@ -77,6 +67,39 @@ class RunTables:
     def end(self) -> float:
         """Last sample, seconds since 1970."""
         return max((float(t[-1]) for t in self.times.values() if len(t)), default=0.0)
+
+    @cached_property
+    def stride_s(self) -> float:
+        """Seconds from one feature window to the next; the length of one where there is no other."""
+        return usual_step(self.scores, self.window_s)
+
+    @cached_property
+    def stretches(self) -> dict[str, tuple[Array, Array]]:
+        """Of each host, when each stretch of `deviations` begins and ends, seconds from the start.
+
+        A window stands for the stride around its middle, so that neighbours meet and do not overlap.
+        """
+        margin = (self.window_s - self.stride_s) / 2
+        of_host = self.deviations.unique(["host", "stretch"]).sort("host", "stretch").partition_by("host", as_dict=True)
+        return {
+            str(host): (
+                epoch(own["start_ts"]) - self.start + margin,
+                epoch(own["end_ts"]) - self.start - margin,
+            )
+            for (host,), own in of_host.items()
+        }
+
+    @cached_property
+    def expected(self) -> dict[tuple[object, ...], pl.DataFrame]:
+        """Rows of `deviations` by host and metric, in time, of metrics that have an expected value."""
+        return self.deviations.drop_nulls("expected_low").partition_by("host", "metric", as_dict=True)
+
+
+def usual_step(windows: pl.DataFrame, otherwise: float) -> float:
+    """Seconds from one `start_ts` of a table to the next, the median over its hosts; a number where there is none."""
+    apart = np.diff(epoch(windows.unique(["host", "start_ts"]).sort("host", "start_ts")["start_ts"]))
+    apart = apart[apart > 0]
+    return float(np.median(apart)) if len(apart) else otherwise
 
 
 def epoch(times: pl.Series) -> Array:
@@ -101,31 +124,16 @@ def chosen_metrics(tables: RunTables, settings: PageSettings) -> list[tuple[str,
     )
     found |= dict.fromkeys(tables.offsets.filter("differs").sort("host", "rank").select("host", "metric").rows())
     chosen = list(found)[: settings.most_charts]
-    if len(chosen) < settings.least_charts and tables.beside is not None:
-        rest = [pair for pair in _departing(*tables.beside) if pair not in found]
+    if len(chosen) < settings.least_charts:
+        rest = [pair for pair in _departing(tables.deviations) if pair not in found]
         chosen += rest[: settings.least_charts - len(chosen)]
     return [(str(host), str(metric)) for host, metric in chosen]
 
 
-def _departing(baseline: Baseline, residuals: Residuals) -> list[tuple[str, str]]:
-    """Metrics by their median deviation, hosts together in order."""
-    metrics, deviation = by_metric(baseline, residuals)
-    hosts = residuals.windows["host"].to_numpy()
-    found = []
-    for host in sorted(set(hosts)):
-        typical = np.median(np.nan_to_num(deviation[hosts == host]), axis=0)
-        found += [(-round(float(size), 9), str(host), name) for name, size in zip(metrics, typical, strict=True)]
-    return [(host, name) for _, host, name in sorted(found)]
-
-
-def by_metric(baseline: Baseline, residuals: Residuals) -> tuple[list[str], Array]:
-    """Metrics of a baseline, and the largest deviation among the features of each: windows x metrics, in scales."""
-    names = [metric for metric, _ in baseline.names]
-    starts = np.flatnonzero([i == 0 or names[i] != names[i - 1] for i in range(len(names))])
-    if not len(starts):
-        return [], np.zeros((residuals.windows.height, 0))
-    deviation: Array = np.fmax.reduceat(np.abs(residuals.instant), starts, axis=1)
-    return [names[i] for i in starts], deviation
+def _departing(deviations: pl.DataFrame) -> list[tuple[str, str]]:
+    """Host and metric by their median deviation over the run, the farthest first."""
+    typical = deviations.group_by("host", "metric").agg(pl.col("deviation").fill_null(0.0).median())
+    return typical.sort("deviation", "host", "metric", descending=[True, False, False]).select("host", "metric").rows()
 
 
 def run_data(
@@ -133,6 +141,7 @@ def run_data(
     traces: Mapping[tuple[str, str], Array],
     recipe: Recipe,
     settings: PageSettings,
+    beside: Sequence[Beside] = (),
 ) -> dict[str, Any]:
     """Everything that the scripts of the page draw.
 
@@ -146,6 +155,8 @@ def run_data(
         Words of the metric groups.
     settings : PageSettings
         Sizes.
+    beside : sequence of Beside
+        Metrics in which a host departs from the others of its job.
 
     Returns
     -------
@@ -162,8 +173,12 @@ def run_data(
             {"from": _since(start, tables.start), "to": _since(end, tables.start), "name": str(name)}
             for start, end, name in tables.faults.select("start", "end", "fault").iter_rows()
         ],
-        "axes": {host: _axis(tables, host, settings) for host in sorted({host for host, _ in traces})},
+        "axes": {
+            host: _axis(tables, host, settings)
+            for host in sorted({host for host, _ in traces} | {one.host for one in beside})
+        },
         "charts": [_chart(tables, host, metric, values, settings) for (host, metric), values in traces.items()],
+        "hosts": [_beside_hosts(tables, one, settings) for one in beside],
         "strips": {
             "subsystems": _subsystems(tables, columns),
             "detectors": _detectors(tables, columns),
@@ -198,15 +213,12 @@ def _ribbon(tables: RunTables, host: str, settings: PageSettings) -> dict[str, A
     apart = np.diff(times)
     usual = float(np.median(apart)) if len(apart) else 0.0
     gaps = np.flatnonzero(apart > _GAP * usual) if usual > 0 else np.zeros(0, dtype=np.int64)
-    stride = float(np.median(np.diff(at))) if len(at) > 1 else tables.window_s
+    half = tables.stride_s / 2
     return {
         "host": host,
         "x": as_singles(_middle(at, bounds)),
         "surprisal": as_singles(highest[:, 0]),
-        "alarms": [
-            [round(float(at[a] - stride / 2), 3), round(float(at[b - 1] + stride / 2), 3)]
-            for a, b in _stretches(alarms)
-        ],
+        "alarms": [[round(float(at[a] - half), 3), round(float(at[b - 1] + half), 3)] for a, b in _stretches(alarms)],
         "judged": bool(own["surprisal"].is_not_null().any()),
         "gaps": [
             [round(float(times[i] - tables.start), 3), round(float(times[i + 1] - tables.start), 3)] for i in gaps
@@ -230,10 +242,10 @@ def _middle(at: Array, bounds: Ints) -> Array:
 def _axis(tables: RunTables, host: str, settings: PageSettings) -> dict[str, Any]:
     """The points in time that all charts of a host share: of the whole run, of details, and of what was expected."""
     at = tables.times[host] - tables.start
-    _, windows = tables.windows.get(host, (np.zeros(0, dtype=np.int64), np.zeros(0)))
+    begin, end = tables.stretches.get(host, (np.zeros(0), np.zeros(0)))
     return {
         "x": as_singles(_middle(at, buckets(len(at), settings.points))),
-        "expected": as_singles(_middle(windows, buckets(len(windows), settings.points // 2))),
+        "expected": as_singles((begin + end) / 2),
         "details": [as_singles(_middle(at[rows], bounds)) for rows, bounds in _details(tables, host, settings)],
     }
 
@@ -247,7 +259,7 @@ def _chart(tables: RunTables, host: str, metric: str, values: Array, settings: P
         "subsystem": subsystem(metric),
         "whole": _packed(values, buckets(len(values), settings.points)),
         "details": [_packed(values[rows], bounds) for rows, bounds in _details(tables, host, settings)],
-        "expected": _expected(tables, host, metric, settings),
+        "expected": _expected(tables, host, metric),
     }
 
 
@@ -260,42 +272,94 @@ def _packed(values: Array, bounds: Ints) -> dict[str, str]:
 
 
 def _details(tables: RunTables, host: str, settings: PageSettings) -> list[tuple[Ints, Ints]]:
-    """Samples around the worst episodes, and their points: all of them, but at most twice those of the whole run."""
+    """Samples around the worst episodes, and their points, the finest first.
+
+    All samples of a short episode; of a long one those around its peaks, and the whole of it in points.
+    """
     at = tables.times[host] - tables.start
     if len(at) <= settings.points:
         return []
-    spans: list[list[float]] = []
-    for row in list(_worst_first(tables.episodes))[: settings.detailed_episodes]:
-        if row["host"] == host:
-            one = _episode(row, tables.start)
-            spans.append([one["from"] - settings.around_s, one["to"] + settings.around_s])
-    merged: list[list[float]] = []
+    worst = [row for row in list(_worst_first(tables.episodes))[: settings.detailed_episodes] if row["host"] == host]
+    lasting = [_episode(row, tables.start) for row in worst]
+    peaks = [_since(row["peak_ts"], tables.start) for row in worst]
+    around, most = settings.around_s, 2 * settings.points
+    fine, coarse = [], []
+    for begin, end in _merged([(one["from"] - around, one["to"] + around) for one in lasting]):
+        rows = np.flatnonzero((at >= begin) & (at <= end))
+        if len(rows) <= most:
+            fine.append((rows, buckets(len(rows), most)))
+            continue
+        for first, last in _merged([(peak - around, peak + around) for peak in peaks if begin <= peak <= end]):
+            near = np.flatnonzero((at >= first) & (at <= last))
+            fine.append((near, buckets(len(near), most)))
+        coarse.append((rows, buckets(len(rows), settings.points)))
+    return [(rows, bounds) for rows, bounds in (*fine, *coarse) if len(rows)]
+
+
+def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Stretches of time in order; those that overlap are one."""
+    found: list[tuple[float, float]] = []
     for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], end)
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
         else:
-            merged.append([begin, end])
-    inside = [np.flatnonzero((at >= begin) & (at <= end)) for begin, end in merged]
-    return [(rows, buckets(len(rows), 2 * settings.points)) for rows in inside if len(rows)]
+            found.append((begin, end))
+    return found
 
 
-def _expected(tables: RunTables, host: str, metric: str, settings: PageSettings) -> dict[str, str] | None:
-    """Least and largest value of the reference window that each window was compared with."""
-    if tables.beside is None or host not in tables.windows:
+def _expected(tables: RunTables, host: str, metric: str) -> dict[str, str] | None:
+    """Least and largest value of the reference windows that those of each stretch were compared with."""
+    own = tables.expected.get((host, metric))
+    if own is None:
         return None
-    baseline, residuals = tables.beside
-    place = {feature: i for i, (name, feature) in enumerate(baseline.names) if name == metric}
-    low = next((place[name] for name in ("minimum", "median", "mean") if name in place), None)
-    high = next((place[name] for name in ("maximum", "median", "mean") if name in place), None)
-    if low is None or high is None:
-        return None
-    own, at = tables.windows[host]
-    bounds = buckets(len(at), settings.points // 2)
-    least, _ = least_and_largest(residuals.expected[own, low][:, None], bounds)
-    _, largest = least_and_largest(residuals.expected[own, high][:, None], bounds)
+    begin, _ = tables.stretches[host]
+    band = np.full((2, len(begin)), np.nan)
+    band[:, own["stretch"].to_numpy()] = own.select("expected_low", "expected_high").to_numpy().T
+    return {"low": as_singles(band[0]), "high": as_singles(band[1])}
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """A metric of a host beside the other hosts of its job.
+
+    Attributes
+    ----------
+    host, metric : str
+    values : ndarray
+        Samples of the host.
+    others : sequence of (ndarray, ndarray)
+        Of each other host, its samples' times, seconds since 1970, and values.
+    """
+
+    host: str
+    metric: str
+    values: Array
+    others: Sequence[tuple[Array, Array]]
+
+
+def _beside_hosts(tables: RunTables, one: Beside, settings: PageSettings) -> dict[str, Any]:
+    """A host's trace, and between what the others lie in the same points of time (Reveal, figure 9)."""
+    times = tables.times[one.host]
+    bounds = buckets(len(times), settings.points)
+    low, high = np.full(len(bounds) - 1, np.inf), np.full(len(bounds) - 1, -np.inf)
+    for at, values in one.others:
+        # before the first and after the last sample of this host nothing is drawn
+        place = np.searchsorted(times[bounds[:-1]], at, side="right") - 1
+        known = np.isfinite(values) & (place >= 0) & (at <= times[-1])
+        np.minimum.at(low, place[known], values[known])
+        np.maximum.at(high, place[known], values[known])
+    some = np.isfinite(low)
     return {
-        "low": as_singles(np.minimum(least, largest)[:, 0]),
-        "high": as_singles(np.maximum(least, largest)[:, 0]),
+        "host": one.host,
+        "metric": one.metric,
+        "unit": unit(one.metric),
+        "subsystem": subsystem(one.metric),
+        "whole": _packed(one.values, bounds),
+        "others": {
+            "low": as_singles(np.where(some, low, np.nan)),
+            "high": as_singles(np.where(some, high, np.nan)),
+        },
+        "number": len(one.others),
     }
 
 
@@ -311,10 +375,17 @@ class _Columns:
     def of(cls, tables: RunTables, most: int) -> _Columns:
         return cls(tables.start, max(tables.end - tables.start, 1e-9), most)
 
-    def at(self, times: pl.Series) -> Ints:
-        """The column that each time lies in."""
-        place = (epoch(times) - self.start) / self.length * self.number
-        return np.clip(place.astype(np.int64), 0, self.number - 1)
+    def between(self, begin: Array, end: Array) -> tuple[Ints, Ints]:
+        """First and last column of each stretch of time, seconds from the start; at least one."""
+        first = np.floor(begin / self.length * self.number + _ROUNDING).astype(np.int64)
+        last = np.ceil(end / self.length * self.number - _ROUNDING).astype(np.int64) - 1
+        first = np.clip(first, 0, self.number - 1)
+        return first, np.clip(last, first, self.number - 1)
+
+    def around(self, windows: pl.DataFrame, length: float, stride: float) -> tuple[Ints, Ints]:
+        """Columns of windows: each stands for the stride around its middle, so that neighbours meet."""
+        begin = epoch(windows["start_ts"]) - self.start + (length - stride) / 2
+        return self.between(begin, begin + stride)
 
 
 @dataclass
@@ -328,8 +399,12 @@ class _Strip:
     def __post_init__(self) -> None:
         self.cells = np.full((len(self.names), self.columns), np.nan)
 
-    def put(self, rows: Ints, columns: Ints, values: Array) -> None:
-        np.fmax.at(self.cells, (rows, columns), values)
+    def put(self, rows: Ints, between: tuple[Ints, Ints], values: Array) -> None:
+        """Write values into rows, each from its first to its last column."""
+        first, last = between
+        length = last - first + 1
+        step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+        np.fmax.at(self.cells, (np.repeat(rows, length), np.repeat(first, length) + step), np.repeat(values, length))
 
     def packed(self) -> dict[str, Any]:
         return {"names": list(self.names), "columns": self.columns, "cells": as_bytes(self.cells)}
@@ -349,7 +424,8 @@ def _subsystems(tables: RunTables, columns: _Columns) -> dict[str, Any]:
     known = shares.filter(pl.col("subsystem").is_in(names))
     if known.height:
         rows = known["subsystem"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
-        strip.put(rows, columns.at(known["start_ts"]), 254 * known["subsystem_share"].fill_null(0.0).to_numpy())
+        between = columns.around(known, tables.window_s, tables.stride_s)
+        strip.put(rows, between, 254 * known["subsystem_share"].fill_null(0.0).to_numpy())
     return strip.packed()
 
 
@@ -361,7 +437,8 @@ def _detectors(tables: RunTables, columns: _Columns) -> dict[str, Any]:
     if flags.height:
         rows = flags["flagged_by"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
         strong = flags["anomalous"].fill_null(value=False).to_numpy()
-        strip.put(rows, columns.at(flags["start_ts"]), np.where(strong, 254.0, 90.0))
+        between = columns.around(flags, tables.window_s, tables.stride_s)
+        strip.put(rows, between, np.where(strong, 254.0, 90.0))
     return strip.packed()
 
 
@@ -375,26 +452,38 @@ def _levels(tables: RunTables, columns: _Columns, recipe: Recipe) -> dict[str, A
         height = {level: 127.0 * place for place, level in enumerate(LEVELS)}
         rows = tables.baskets["metric_group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
         heights = tables.baskets["level"].replace_strict(height, default=None, return_dtype=pl.Float64).to_numpy()
-        strip.put(rows, columns.at(tables.baskets["start_ts"]), heights)
+        step = usual_step(tables.baskets, tables.window_s)
+        strip.put(rows, columns.around(tables.baskets, step, step), heights)
     return strip.packed()
 
 
 def _heat(tables: RunTables, settings: PageSettings) -> dict[str, Any]:
     """Deviation of every metric over time, the largest of a column and over hosts; by subsystem, family and name."""
-    if tables.beside is None:
-        return {"metrics": [], "families": [], "subsystems": [], "columns": 0, "cells": ""}
-    metrics, deviation = by_metric(*tables.beside)
-    number = max(20, min(settings.columns, _CELLS // max(len(metrics), 1)))
-    columns = _Columns.of(tables, number)
-    at = columns.at(tables.beside[1].windows["start_ts"])
-    cells = np.full((number, len(metrics)), np.nan)
-    np.fmax.at(cells, at, deviation)
-    rank = {name: place for place, name in enumerate(SUBSYSTEMS)}
-    order = sorted(range(len(metrics)), key=lambda i: (rank[subsystem(metrics[i])], family(metrics[i]), metrics[i]))
+    metrics = sorted(tables.deviations["metric"].unique().to_list(), key=_place)
+    number = max(_FEWEST, min(settings.columns, _CELLS // max(len(metrics), 1)))
+    strip = _Strip(metrics, number)
+    if metrics:
+        # the largest of all hosts, stretch by stretch: a picture of 60 hosts would tell none of them apart
+        columns = _Columns.of(tables, number)
+        row = {metric: i for i, metric in enumerate(metrics)}
+        for (host,), own in (
+            tables.deviations.sort("host", "metric", "stretch").partition_by("host", as_dict=True).items()
+        ):
+            begin, end = tables.stretches[str(host)]
+            rows = [row[metric] for metric in own["metric"].unique(maintain_order=True)]
+            deviation = own["deviation"].to_numpy().reshape(len(rows), len(begin))
+            for stretch, (first, last) in enumerate(zip(*columns.between(begin, end), strict=True)):
+                cells = strip.cells[rows, first : last + 1]
+                strip.cells[rows, first : last + 1] = np.fmax(cells, deviation[:, stretch, None])
     return {
-        "metrics": [metrics[i] for i in order],
-        "families": [family(metrics[i]) for i in order],
-        "subsystems": [subsystem(metrics[i]) for i in order],
+        "metrics": metrics,
+        "families": [family(metric) for metric in metrics],
+        "subsystems": [subsystem(metric) for metric in metrics],
         "columns": number,
-        "cells": as_bytes(_SCALE * cells[:, order].T),
+        "cells": as_bytes(_SCALE * strip.cells),
     }
+
+
+def _place(metric: str) -> tuple[int, str, str]:
+    """Where a metric stands among all: by subsystem, family and name."""
+    return _RANK[subsystem(metric)], family(metric), metric

@@ -281,7 +281,7 @@ def test_the_defaults_are_those_of_the_works_they_come_from():
         ("mining: {min_support: 1.01}", "mining.min_support: "),
         ("mining: {max_size: 0}", "mining.max_size: "),
         ("mining: {min_gain: -0.1}", "mining.min_gain: "),
-        ("mining: {max_antecedent: 3}", "mining.max_antecedent: "),
+        ("mining: {max_antecedent: 4}", "mining.max_antecedent: "),
         ("mining: {min_baskets: 0}", "mining.min_baskets: "),
         ("detectors: {flag_quantile: 1}", "detectors.flag_quantile: "),
         ("detectors: {flag_quantile: .nan}", "detectors.flag_quantile: "),

@@ -105,8 +105,8 @@ def clock(location, monkeypatch):
 
 MODELS = {"metric_catalog", "thresholds", "baselines"}
 PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "window_features",
-            "structural_changes", "anomaly_scores", "anomaly_reasons", "level_offsets", "anomaly_episodes",
-            "anomaly_report", "phase_changes", "run_page")  # fmt: skip
+            "structural_changes", "anomaly_scores", "anomaly_reasons", "level_offsets", "metric_deviations",
+            "anomaly_episodes", "anomaly_report", "phase_changes", "run_page")  # fmt: skip
 
 
 def test_new_files_arrive_at_anomaly_reasons(clock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -41,7 +42,13 @@ def ask(url: str, host: str | None = None) -> tuple[int, str, dict[str, str]]:
 
 
 def urls(metadata: dict[str, Any]) -> list[str]:
-    return [str(value.url) for value in metadata.values() if isinstance(value, dg.UrlMetadataValue)]
+    """Links, and pictures that are shown where they are linked."""
+    found = [str(value.url) for value in metadata.values() if isinstance(value, dg.UrlMetadataValue)]
+    shown = [str(value.md_str) for value in metadata.values() if isinstance(value, dg.MarkdownMetadataValue)]
+    pictures = [
+        match["url"] for text in shown if (match := re.fullmatch(r"\[!\[picture\]\((?P<url>.*)\)\]\(.*\)", text))
+    ]
+    return found + pictures
 
 
 def test_every_link_of_an_asset_and_of_a_partition_leads_somewhere(location, address, monkeypatch):
@@ -49,7 +56,7 @@ def test_every_link_of_an_asset_and_of_a_partition_leads_somewhere(location, add
     key = write_run(location.runs, 1, samples=600, burst=(300, 380)).stem
     assert location.materialize("run_files", "telemetry", "faults", keys=[key]).success
     per_run = ["quality_metrics", "window_features", "structural_changes"]
-    per_run += ["anomaly_scores", "anomaly_reasons", "level_offsets"]
+    per_run += ["anomaly_scores", "anomaly_reasons", "level_offsets", "metric_deviations"]
     per_run += ["curated_metrics", "group_windows", "baskets", "anomaly_episodes", "anomaly_report", "run_page"]
     assert location.materialize(*per_run, keys=[key]).success
     asked = {
@@ -59,11 +66,12 @@ def test_every_link_of_an_asset_and_of_a_partition_leads_somewhere(location, add
     }
     asset = location.defs.get_repository_def().asset_graph.get(dg.AssetKey("anomaly_scores"))
     asked["definition"] = urls(asset.metadata)
-    assert list(map(len, asked.values())) == [1, 1, 1, 6]
+    assert list(map(len, asked.values())) == [1, 2, 1, 6]
+    assert [url.rpartition(".")[2] for url in asked["page"]] == ["html", "png"]
     for url in (url for found in asked.values() for url in found):
         status, text, headers = ask(url)
         assert status == 200, url
-        policy = text if url in asked["page"] else headers["content-security-policy"]
+        policy = text if url.endswith(".html") else headers["content-security-policy"]
         assert "default-src 'none'" in policy.replace("&#39;", "'")
         anchor = url.partition("#")[2]
         assert not anchor or f'id="{anchor}"' in text, url

@@ -183,7 +183,8 @@ def test_a_second_call_does_only_what_is_new(tmp_path):
     new = {p.parent.name for p in set(after) - set(before)}
     assert new == {"run_files", "telemetry", "faults", "quality_metrics", "curated_metrics", "group_windows",
                    "baskets", "window_features", "structural_changes", "anomaly_scores", "anomaly_reasons",
-                   "level_offsets", "anomaly_episodes", "anomaly_report", "phase_changes", "run_page"}  # fmt: skip
+                   "level_offsets", "metric_deviations", "anomaly_episodes", "anomaly_report", "phase_changes",
+                   "run_page"}  # fmt: skip
     infrascope("run", runs, "--data", data, "--refit")
     assert not folder.lake.read(BASELINES).equals(models["baselines"])
     assert folder.lake.read(BASELINES)["runs"].to_list() == [4]

@@ -3,8 +3,8 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-/** Shade stretches of time over the height of a plot. */
-function shade(plot, spans, fill, share) {
+/** Shade stretches of time over a share of the height of a plot, from the bottom or from the top. */
+function shade(plot, spans, fill, share, fromTop = false) {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.beginPath();
@@ -15,7 +15,7 @@ function shade(plot, spans, fill, share) {
     const left = plot.valToPos(from, 'x', true);
     const width = Math.max(plot.valToPos(to, 'x', true) - left, 2);
     if (left + width >= bbox.left && left <= bbox.left + bbox.width) {
-      ctx.fillRect(left, bbox.top + bbox.height * (1 - share), width, bbox.height * share);
+      ctx.fillRect(left, bbox.top + (fromTop ? 0 : bbox.height * (1 - share)), width, bbox.height * share);
     }
   }
   ctx.restore();
@@ -48,16 +48,18 @@ function hatch(plot, spans) {
 /** One axis of time for all plots: whoever zooms, zooms all. */
 const time = {
   plots: [],
+  changed: [],
+  episode: -1,
   from: 0,
   to: Math.max(DATA.end - DATA.start, 1e-3),
-  onChange: () => {},
-  /** @param {number} from @param {number} to seconds from the start */
-  show(from, to) {
+  /** @param {number} from @param {number} to seconds from the start @param {number} episode which is why, -1 for none */
+  show(from, to, episode = -1) {
+    time.episode = episode;
     const whole = Math.max(DATA.end - DATA.start, 1e-3);
     time.from = Math.max(0, Math.min(from, whole));
     time.to = Math.min(whole, Math.max(to, time.from + 1e-3));
     for (const plot of time.plots) plot.rezoom(time.from, time.to);
-    time.onChange();
+    for (const react of time.changed) react();
   },
 };
 
@@ -71,13 +73,35 @@ function onTheClock(_u, _axis, low, high, step) {
   return found;
 }
 
-/** Bytes are counted by 1024, and so are the ticks of their axes. @param {string} unit */
-function stepsOf(unit) {
+/** Ticks with their unit, in as many digits as it takes to tell them apart. @param {number[]} at @param {string} unit */
+function apart(at, unit) {
+  let texts;
+  for (let digits = 3; digits < 9; digits++) {
+    texts = at.map((value) => quantity(value, unit, digits));
+    if (new Set(texts).size === texts.length) break;
+  }
+  return texts;
+}
+
+/**
+ * Bytes are counted by 1024, and so are the ticks of their axes: in steps of 100 MB up to 1 GB, in tenths of a GB beyond.
+ * @param {string} unit
+ * @param {number} largest value that is shown
+ */
+function stepsOf(unit, largest) {
   const factor = BYTES[unit.split('/')[0].toLowerCase()];
   if (factor === undefined) return {};
-  const steps = [];
-  for (let size = 1; size <= 1024 ** 5; size *= 1024) for (const n of [1, 2, 5, 10, 20, 50, 100, 200, 500]) steps.push((size * n) / factor);
-  return { incrs: [...[0.01, 0.02, 0.05, 0.1, 0.2, 0.5].map((n) => n / factor), ...steps] };
+  const steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+  for (let size = 1; size <= 1024 ** 5; size *= 1024) {
+    const hundreds = largest * factor < 1024 * size ? [100, 200, 500] : [102.4, 204.8, 512];
+    steps.push(...[1, 2, 5, 10, 20, 50, ...hundreds].map((n) => size * n));
+  }
+  return { incrs: steps.map((step) => step / factor) };
+}
+
+/** The largest value of a table. */
+function largestOf([, ...columns]) {
+  return columns.reduce((most, column) => column.reduce((found, value) => Math.max(found, Math.abs(value ?? 0)), most), 0);
 }
 
 /**
@@ -86,8 +110,10 @@ function stepsOf(unit) {
  * @param {{title: string, unit: string, height: number, spans: Array, bands: Array, series: Array, data: Function, floor?: number}} what
  */
 function plot(place, what) {
-  const axis = { stroke: colour('soft'), grid: { stroke: colour('rule'), width: 1 }, ticks: { stroke: colour('rule') }, font: '11px sans-serif' };
+  // colours are asked for whenever something is drawn: paper has others than a dark screen
+  const axis = { stroke: () => colour('soft'), grid: { stroke: () => colour('rule'), width: 1 }, ticks: { stroke: () => colour('rule') }, font: '11px sans-serif' };
   const width = () => Math.max(place.clientWidth, 200);
+  const table = what.data(time.from, time.to);
   const options = {
     width: width(),
     height: what.height,
@@ -99,7 +125,7 @@ function plot(place, what) {
     },
     axes: [
       { ...axis, size: 28, incrs: STEPS, splits: onTheClock, values: (_, at) => at.map(clock), space: DATA.end - DATA.start > 86400 ? 150 : 80 },
-      { ...axis, size: 74, ...stepsOf(what.unit), values: (_, at) => at.map((v) => quantity(v, what.unit)) },
+      { ...axis, size: 74, ...stepsOf(what.unit, largestOf(table)), values: (_, at) => apart(at, what.unit) },
     ],
     series: [{}, ...what.series],
     bands: what.bands,
@@ -113,7 +139,7 @@ function plot(place, what) {
       ],
     },
   };
-  const drawn = new uPlot(options, what.data(time.from, time.to), place);
+  const drawn = new uPlot(options, table, place);
   const own = {
     rezoom(from, to) {
       drawn.setData(what.data(from, to), true);
@@ -121,7 +147,9 @@ function plot(place, what) {
     resize() {
       drawn.setSize({ width: width(), height: what.height });
     },
-    u: drawn,
+    redraw() {
+      drawn.redraw(false);
+    },
   };
   time.plots.push(own);
   return own;
@@ -133,9 +161,4 @@ function span(low, high, floor) {
   if (floor !== undefined) low = Math.min(floor, low);
   const room = high > low ? 0.06 * (high - low) : Math.max(Math.abs(high) * 0.1, 0.5);
   return [floor === undefined ? low - room : low, high + room];
-}
-
-/** Join traces of different points in time into one table for uPlot; each keeps its own columns. */
-function joined(tables) {
-  return uPlot.join(tables.filter((table) => table[0].length));
 }

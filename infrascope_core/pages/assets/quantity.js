@@ -1,8 +1,13 @@
 const BYTES = { bytes: 1, b: 1, kb: 1024, kib: 1024, mb: 1024 ** 2, mib: 1024 ** 2, gb: 1024 ** 3, gib: 1024 ** 3 };
 const LARGER = [[1024 ** 4, 'TB'], [1024 ** 3, 'GB'], [1024 ** 2, 'MB'], [1024, 'kB']];
 
-/** A value with its unit, in a magnitude that suits it, as `quantities.quantity` writes it. @param {number} value @param {string} unit */
-function quantity(value, unit) {
+/**
+ * A value with its unit, in a magnitude that suits it, as `quantities.quantity` writes it.
+ * @param {number} value
+ * @param {string} unit
+ * @param {number} digits that count
+ */
+function quantity(value, unit, digits = 3) {
   const slash = unit.indexOf('/');
   const base = slash < 0 ? unit : unit.slice(0, slash);
   const per = slash < 0 ? '' : unit.slice(slash);
@@ -10,19 +15,19 @@ function quantity(value, unit) {
   if (bytes !== undefined) {
     const all = value * bytes;
     const [size, name] = LARGER.find(([least]) => Math.abs(all) >= least) || [1, 'B'];
-    return `${plain(all / size)} ${name}${per}`;
+    return `${plain(all / size, digits)} ${name}${per}`;
   }
   const shown = base === '' || base === '-' || base === 'count' ? '' : ` ${base}`;
-  return `${plain(value)}${shown}${per}`;
+  return `${plain(value, digits)}${shown}${per}`;
 }
 
-/** @param {number} value */
-function plain(value) {
+/** @param {number} value @param {number} digits */
+function plain(value, digits) {
   const size = Math.abs(value);
   if (size >= 1e15) return value.toExponential(2);
-  if (size >= 1000) return Math.round(value).toLocaleString('en-US', { useGrouping: size >= 1e4 });
-  if (size > 0 && size < 1e-3) return value.toExponential(1);
-  return String(Number(value.toPrecision(3)));
+  if (size >= 1000) return value.toLocaleString('en-US', { useGrouping: size >= 1e4, maximumFractionDigits: digits - 3 });
+  if (size > 0 && size < 1e-3) return value.toExponential(digits - 2);
+  return String(Number(value.toPrecision(digits)));
 }
 
 /** A time of day, with the date where the run spans several days. @param {number} since seconds from the run's start */

@@ -1,10 +1,17 @@
 const MOST_ROWS = 400;
+const CLEAR = [0, 0, 0, 0];
 const alarmsOf = Object.fromEntries(DATA.ribbon.map((own) => [own.host, own.alarms]));
 const labels = DATA.faults.map((fault) => [fault.from, fault.to]);
 const several = DATA.ribbon.length > 1;
+const byId = (name) => document.getElementById(name);
+
+/** From when to when the episodes of a host last, as the text says. */
+function episodes(host) {
+  return DATA.episodes.filter((episode) => episode.host === host).map((episode) => [episode.from, episode.to]);
+}
 
 function drawRibbon() {
-  const place = document.getElementById('ribbon');
+  const place = byId('ribbon');
   for (const own of DATA.ribbon) {
     const figure = document.createElement('figure');
     if (several) figure.append(made('figcaption', '', own.host));
@@ -15,11 +22,12 @@ function drawRibbon() {
       unit: '',
       height: 130,
       floor: 0,
-      series: [{ stroke: colour('trace'), width: 1.2, points: { show: false } }],
+      series: [{ stroke: () => colour('trace'), width: 1.2, points: { show: false } }],
       bands: [],
       spans: [
         (u) => hatch(u, own.gaps),
         (u) => shade(u, own.alarms, `${colour('alarm')}66`, 1),
+        (u) => shade(u, episodes(own.host), colour('bad'), 0.08, true),
         (u) => shade(u, labels, colour('label'), 0.08),
       ],
       data: () => drawing,
@@ -30,40 +38,55 @@ function drawRibbon() {
 }
 
 function drawCharts() {
-  const place = document.getElementById('charts');
+  const place = byId('charts');
   if (!DATA.charts.length) place.append(made('p', '', 'No metric of this run stands out, or none could be judged.'));
   for (const chart of DATA.charts) {
-    const figure = document.createElement('figure');
-    const caption = made('figcaption', '', chart.metric);
-    caption.append(made('small', '', ` ${chart.subsystem}${several ? `, ${chart.host}` : ''}`));
-    figure.append(caption);
-    place.append(figure);
     const axis = DATA.axes[chart.host];
-    const levels = [chart.whole, ...chart.details].map((part, i) => trace(i ? axis.details[i - 1] : axis.x, part));
-    const expected = chart.expected ? trace(axis.expected, chart.expected) : [[], [], []];
-    const whole = joinedTrace(expected, levels[0]);
-    const details = levels.slice(1).map((part) => ({ from: part[0][0], to: part[0][part[0].length - 1], table: joinedTrace(expected, part) }));
-    plot(figure, {
-      unit: chart.unit,
-      height: 170,
-      series: [
-        { stroke: 'transparent', points: { show: false }, spanGaps: true },
-        { stroke: 'transparent', points: { show: false }, spanGaps: true },
-        { stroke: colour('trace'), width: 1.2, points: { show: false } },
-        { stroke: colour('trace'), width: 1.2, points: { show: false } },
-      ],
-      bands: [
-        { series: [2, 1], fill: `${colour('expected')}55` },
-        { series: [4, 3], fill: `${colour('trace')}55` },
-      ],
-      spans: [
-        (u) => shade(u, alarmsOf[chart.host] || [], `${colour('alarm')}33`, 1),
-        (u) => shade(u, labels, colour('label'), 0.05),
-      ],
-      // at full sampling where all that is shown is known so; a spike of one sample is in either
-      data: (from, to) => (details.find((part) => part.from <= from + 1e-6 && to <= part.to + 1e-6) || { table: whole }).table,
-    });
+    const band = chart.expected ? trace(axis.expected, chart.expected) : [[], [], []];
+    drawChart(place, chart, band, [chart.whole, ...chart.details].map((part, i) => trace(i ? axis.details[i - 1] : axis.x, part)));
   }
+}
+
+function drawHosts() {
+  for (const chart of DATA.hosts) {
+    const { x } = DATA.axes[chart.host];
+    drawChart(byId('hosts'), chart, trace(x, chart.others), [trace(x, chart.whole)]);
+  }
+}
+
+/**
+ * A metric over time, and the band that it should lie in.
+ * @param {HTMLElement} place
+ * @param {{host: string, metric: string, unit: string, subsystem: string}} chart
+ * @param {Array} band points in time, least and largest value
+ * @param {Array[]} levels the same of the metric: of the whole run, and at full sampling of parts of it
+ */
+function drawChart(place, chart, band, levels) {
+  const figure = document.createElement('figure');
+  const caption = made('figcaption', '', chart.metric);
+  caption.append(made('small', '', ` ${chart.subsystem}${several ? `, ${chart.host}` : ''}`));
+  figure.append(caption);
+  place.append(figure);
+  // of each table, undefined is the other's point in time, null a value that is missing
+  const tables = levels.map((level) => ({ from: level[0][0], to: level[0][level[0].length - 1], table: uPlot.join([band, level]) }));
+  const [whole, ...details] = tables;
+  const edge = { stroke: () => colour('expected'), width: 1, points: { show: false }, spanGaps: true };
+  const line = { stroke: () => colour('trace'), width: 1.2, points: { show: false } };
+  plot(figure, {
+    unit: chart.unit,
+    height: 170,
+    series: [edge, edge, line, line].map((one) => ({ ...one })),
+    bands: [
+      { series: [2, 1], fill: () => `${colour('expected')}66` },
+      { series: [4, 3], fill: () => `${colour('trace')}55` },
+    ],
+    spans: [
+      (u) => shade(u, alarmsOf[chart.host] || [], `${colour('alarm')}33`, 1),
+      (u) => shade(u, labels, colour('label'), 0.05),
+    ],
+    // the finest level that has all that is shown, which come first; a spike of one sample is in each
+    data: (from, to) => (details.find((part) => part.from <= from + 1e-6 && to <= part.to + 1e-6) || whole).table,
+  });
 }
 
 /** Points in time with least and largest values; one of both where each point is a single sample. */
@@ -72,133 +95,187 @@ function trace(x, part) {
   return [Array.from(singles(x)), low, part.high === undefined ? low : nullable(singles(part.high))];
 }
 
-/** Expected band and trace in one table: x, expected low and high, low and high. */
-function joinedTrace(expected, trace) {
-  const table = joined([expected, trace]);
-  if (!expected[0].length) return trace[0].length ? [trace[0], trace[0].map(() => null), trace[0].map(() => null), trace[1], trace[2]] : [[0], [null], [null], [null], [null]];
-  if (!trace[0].length) return [expected[0], expected[1], expected[2], expected[0].map(() => null), expected[0].map(() => null)];
-  // undefined: the point is the other's; null: it is missing
-  return table;
-}
-
 function drawStrips() {
-  const share = scale(hex('cold'), hex('hot'), 'transparent');
-  for (const name of ['subsystems', 'detectors']) {
-    const rows = rowsOf(DATA.strips[name]);
-    const place = document.getElementById(name);
-    if (rows.length) strips(place, rows, share);
-    else place.append(made('p', '', 'Nothing was flagged.'));
-  }
-  const rows = rowsOf(DATA.strips.levels);
-  const place = document.getElementById('levels');
-  const of = { 0: colour('low'), 127: colour('medium'), 254: colour('high'), 255: colour('missing') };
-  if (rows.length) strips(place, rows, (value) => of[value] || colour('medium'));
-  else place.append(made('p', '', 'No metric group of the recipe has data in this run.'));
+  const share = () => scale('cold', 'hot', CLEAR);
+  const level = () => Array.from({ length: 256 }, (_, value) => channels({ 0: 'low', 254: 'high', 255: 'missing' }[value] || 'medium'));
+  drawRows('subsystems', share, 'No window has an alarm.');
+  drawRows('detectors', share, 'Nothing was flagged.');
+  drawRows('levels', level, 'No metric group of the recipe has data in this run.');
 }
 
-/** A colour as #rrggbb. */
-function hex(name) {
-  return colour(name);
+function drawRows(name, palette, otherwise) {
+  const rows = rowsOf(DATA.strips[name]);
+  if (rows.length) strips(byId(name), rows, palette);
+  else byId(name).append(made('p', '', otherwise));
 }
 
+/** The heat map: families of metrics that unfold, and whatever is asked for by name; nothing of that is left out. */
 function drawHeat() {
   const { metrics, families, subsystems, columns } = DATA.heat;
-  const cells = octets(DATA.heat.cells);
-  const row = (i) => cells.subarray(i * columns, (i + 1) * columns);
-  const paint = scale(hex('cold'), hex('hot'), colour('missing'));
-  const place = document.getElementById('heat');
-  const matches = document.getElementById('matches');
-  const folded = [];
-  families.forEach((family, i) => {
-    const last = folded[folded.length - 1];
-    if (last && last.family === family && last.group === subsystems[i]) last.members.push(i);
-    else folded.push({ family, group: subsystems[i], members: [i] });
-  });
-  const families_ = folded.map(({ family, group, members }) => ({
-    name: members.length > 1 ? `${family} (${members.length})` : metrics[members[0]],
-    group,
-    cells: members.length > 1 ? largest(members.map(row), columns) : row(members[0]),
-  }));
-  function show(asked) {
-    const words = asked.toLowerCase().split(/\s+/).filter(Boolean);
-    if (!words.length) {
-      strips(place, families_, paint);
-      matches.textContent = `${families_.length} families of ${metrics.length} metrics`;
-      return;
-    }
-    const found = metrics.map((_, i) => i).filter((i) => words.every((word) => `${metrics[i]} ${subsystems[i]}`.toLowerCase().includes(word)));
-    strips(place, found.slice(0, MOST_ROWS).map((i) => ({ name: metrics[i], group: subsystems[i], cells: row(i) })), paint);
-    matches.textContent = found.length > MOST_ROWS ? `${found.length} metrics, the first ${MOST_ROWS} shown` : `${found.length} metrics`;
+  if (!metrics.length) {
+    byId('heat').append(made('p', '', 'Nothing was compared: there is no baseline for this run.'));
+    byId('heat-tools').hidden = true;
+    return;
   }
-  if (metrics.length) show('');
-  else place.append(made('p', '', 'Nothing was compared: there is no baseline for this run.'));
-  document.getElementById('filter').addEventListener('input', (event) => show(event.target.value));
+  const all = octets(DATA.heat.cells);
+  const cells = metrics.map((_, i) => all.subarray(i * columns, (i + 1) * columns));
+  const texts = metrics.map((name, i) => `${name} ${subsystems[i]}`.toLowerCase());
+  const together = new Map();
+  const open = new Set();
+
+  /** Rows of metrics that are found: by family, each of which may be open; few of them as they are. */
+  function rows(found, filtered) {
+    const one = (i, member) => ({ name: metrics[i], group: subsystems[i], cells: cells[i], figure: largest(cells[i]), member });
+    if (filtered && found.length <= MOST_ROWS) return found.map((i) => one(i, false));
+    return folded(found).flatMap((members) => {
+      if (members.length === 1) return [one(members[0], false)];
+      const key = members.join();
+      if (!together.has(key)) together.set(key, darkest(members.map((i) => cells[i])));
+      const name = `${families[members[0]]} (${members.length})`;
+      const toggle = () => { if (!open.delete(key)) open.add(key); show(); focusOn(name); };
+      const family = { name, group: subsystems[members[0]], cells: together.get(key), figure: largest(together.get(key)), fold: { open: open.has(key), toggle } };
+      return open.has(key) ? [family, ...members.map((i) => one(i, true))] : [family];
+    });
+  }
+
+  /** Metrics that follow each other and are of one family. */
+  function folded(found) {
+    const groups = [];
+    found.forEach((i) => {
+      const last = groups[groups.length - 1];
+      if (last && families[last[0]] === families[i] && subsystems[last[0]] === subsystems[i]) last.push(i);
+      else groups.push([i]);
+    });
+    return groups;
+  }
+
+  const asked = () => byId('filter').value.toLowerCase().split(/\s+/).filter(Boolean);
+  const named = (words) => metrics.map((_, i) => i).filter((i) => words.every((word) => texts[i].includes(word)));
+
+  function show() {
+    const words = asked();
+    const found = named(words);
+    strips(byId('heat'), rows(found, words.length > 0), () => scale('cold', 'hot', channels('missing')));
+    const number = `${found.length} ${found.length === 1 ? 'metric' : 'metrics'}`;
+    byId('matches').textContent = words.length && found.length <= MOST_ROWS ? number : `${number} in ${folded(found).length} families`;
+  }
+
+  function focusOn(name) {
+    [...byId('heat').querySelectorAll('.fold')].find((button) => button.textContent === name)?.focus();
+  }
+
+  byId('filter').addEventListener('input', show);
+  byId('fold-all').addEventListener('click', () => { open.clear(); show(); });
+  byId('unfold-all').addEventListener('click', () => {
+    folded(named(asked())).forEach((members) => open.add(members.join()));
+    show();
+  });
+  show();
 }
 
 /** The largest of several rows; 255 is missing. */
-function largest(rows, columns) {
-  return Uint8Array.from({ length: columns }, (_, at) => rows.reduce((most, row) => (row[at] === 255 ? most : most === 255 ? row[at] : Math.max(most, row[at])), 255));
+function darkest(rows) {
+  return Uint8Array.from(rows[0], (_, at) => rows.reduce((most, row) => (row[at] === 255 ? most : most === 255 ? row[at] : Math.max(most, row[at])), 255));
 }
 
-let chosen = -1;
-/** Zoom all plots to an episode. @param {number} number */
-function showEpisode(number) {
+/** The largest deviation of a row in words. @param {Uint8Array} row */
+function largest(row) {
+  const most = row.reduce((found, value) => (value === 255 ? found : Math.max(found, value)), -1);
+  return most < 0 ? 'not known' : most === 254 ? '10+' : (most / 25.4).toFixed(1);
+}
+
+/** Zoom everything to an episode, or to the whole run. @param {number} number its place in the list, -1 for none */
+function choose(number) {
   const episode = DATA.episodes[number];
-  if (!episode) return;
-  chosen = number;
-  const room = Math.min(30, Math.max(episode.to - episode.from, 2));
-  time.show(episode.from - room, episode.to + room);
-  document.querySelectorAll('.episode').forEach((button) => button.setAttribute('aria-pressed', String(Number(button.dataset.episode) === number)));
-}
-
-function whole() {
-  chosen = -1;
-  time.show(0, DATA.end - DATA.start);
-  document.querySelectorAll('.episode').forEach((button) => button.setAttribute('aria-pressed', 'false'));
+  const room = episode ? Math.min(30, Math.max(episode.to - episode.from, 2)) : 0;
+  if (episode) time.show(episode.from - room, episode.to + room, number);
+  else time.show(0, DATA.end - DATA.start);
 }
 
 /** Episodes follow each other in time, whatever their rank. */
 function step(by) {
   const order = DATA.episodes.map((_, i) => i).sort((a, b) => DATA.episodes[a].from - DATA.episodes[b].from);
   if (!order.length) return;
-  const at = order.indexOf(chosen);
-  showEpisode(order[at < 0 ? (by > 0 ? 0 : order.length - 1) : (at + by + order.length) % order.length]);
+  const at = order.indexOf(time.episode);
+  choose(order[at < 0 ? (by > 0 ? 0 : order.length - 1) : (at + by + order.length) % order.length]);
 }
 
-/** `#t=15:39:53` shows that moment. */
+function markEpisode() {
+  document.querySelectorAll('.episode').forEach((button) => {
+    const pressed = Number(button.dataset.episode) === time.episode;
+    button.setAttribute('aria-pressed', String(pressed));
+    if (pressed && button.closest('.more')) showAllEpisodes();
+  });
+}
+
+function showAllEpisodes() {
+  document.querySelector('.episodes').classList.add('all');
+  byId('all-episodes')?.remove();
+}
+
+/** `#t=15:39:53` shows that moment; so does `#t=2026-11-20T15:39:53`, for runs of several days. */
 function goToMoment() {
-  const match = /^#t=(?:(\d{4}-\d\d-\d\d)[T ])?(\d\d):(\d\d):(\d\d)$/.exec(decodeURIComponent(location.hash));
+  const match = /^#t=(?:(\d{4}-\d\d-\d\d)(?:[T ]|%20))?(\d\d)(?::|%3A)(\d\d)(?::|%3A)(\d\d(?:\.\d+)?)$/i.exec(location.hash);
   if (!match) return;
-  const day = match[1] || new Date(DATA.start * 1000).toISOString().slice(0, 10);
-  let at = Date.parse(`${day}T${match[2]}:${match[3]}:${match[4]}Z`) / 1000 - DATA.start;
-  if (!match[1] && at < -1) at += 86400;
-  if (at >= -1 && at <= DATA.end - DATA.start + 1) time.show(at - 15, at + 15);
+  const [, day, ...clockTime] = match;
+  const asked = (date) => Date.parse(`${date}T${clockTime.join(':')}Z`) / 1000 - DATA.start;
+  let at = asked(day || new Date(DATA.start * 1000).toISOString().slice(0, 10));
+  if (!day && at < -1) at += 86400;
+  if (!(at >= -1 && at <= DATA.end - DATA.start + 1)) {
+    byId('shown').textContent = `${day ? `${day} ` : ''}${clockTime.join(':')} is not within this run.`;
+    return;
+  }
+  time.show(at - 15, at + 15);
 }
 
-time.onChange = () => {
+function sayWhatIsShown() {
   const all = time.from <= 0 && time.to >= DATA.end - DATA.start;
-  document.getElementById('shown').textContent = all ? `Shown: the whole run, ${clock(0)} to ${clock(DATA.end - DATA.start)}` : `Shown: ${clock(time.from)} to ${clock(time.to)}`;
-};
+  const episode = time.episode < 0 ? '' : `, around episode ${time.episode + 1} of ${DATA.episodes.length}`;
+  byId('shown').textContent = `Shown: ${all ? 'the whole run, ' : ''}${clock(time.from)} to ${clock(time.to)}${episode}`;
+}
+
+/** Draw all pictures again: in other colours. */
+function repaint() {
+  time.plots.forEach((own) => own.redraw());
+  lanes.forEach((own) => own.draw());
+}
+
+/** Paper is white, and nobody unfolds what is printed on it. */
+function onPaper() {
+  document.documentElement.dataset.paper = '';
+  document.querySelectorAll('details:not([open])').forEach((details) => { details.open = true; details.dataset.closed = ''; });
+  repaint();
+}
+
+function onScreen() {
+  delete document.documentElement.dataset.paper;
+  document.querySelectorAll('details[data-closed]').forEach((details) => { details.open = false; delete details.dataset.closed; });
+  repaint();
+}
 
 drawRibbon();
 drawCharts();
+drawHosts();
 drawStrips();
 drawHeat();
-time.onChange();
+time.changed.push(markEpisode, sayWhatIsShown);
+sayWhatIsShown();
 goToMoment();
-document.querySelectorAll('.episode').forEach((button) => button.addEventListener('click', () => showEpisode(Number(button.dataset.episode))));
-document.getElementById('next').addEventListener('click', () => step(1));
-document.getElementById('previous').addEventListener('click', () => step(-1));
-document.getElementById('reset').addEventListener('click', whole);
-const all = document.getElementById('all-episodes');
-if (all) all.addEventListener('click', () => { document.querySelector('.episodes').classList.add('all'); all.remove(); });
+document.querySelectorAll('.episode').forEach((button) => button.addEventListener('click', () => choose(Number(button.dataset.episode))));
+byId('next').addEventListener('click', () => step(1));
+byId('previous').addEventListener('click', () => step(-1));
+byId('reset').addEventListener('click', () => choose(-1));
+byId('all-episodes')?.addEventListener('click', showAllEpisodes);
 addEventListener('hashchange', goToMoment);
 addEventListener('keydown', (event) => {
   if (event.target instanceof HTMLInputElement || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === 'n') step(1);
   else if (event.key === 'p') step(-1);
-  else if (event.key === '0' || event.key === 'Escape') whole();
+  else if (event.key === '0' || event.key === 'Escape') choose(-1);
 });
+addEventListener('beforeprint', onPaper);
+addEventListener('afterprint', onScreen);
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
 let pending;
 addEventListener('resize', () => {
   clearTimeout(pending);

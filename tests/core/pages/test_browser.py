@@ -4,55 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import Page
 
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS
-from infrascope_core.pages.html import CHART_LIBRARY, asset, run_view
-from infrascope_core.pages.html import page as page_of
-from infrascope_core.pages.products import RUN_SCRIPTS, index_file, page_file
-from infrascope_core.pages.run_content import RunTables, chosen_metrics, run_data
+from infrascope_core.pages.html import asset
+from infrascope_core.pages.products import index_file, page_file
+from infrascope_core.pages.run_content import chosen_metrics
 from infrascope_core.pages.settings import PageSettings
 from infrascope_core.quantities import quantity
-from infrascope_core.recipes import load_recipe
-from infrascope_core.reports.model import RunReport
 from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
+from infrascope_core.run_files.labels import labels_path
 from infrascope_core.run_files.runs import accepted
-from infrascope_core.run_files.tables import FAULTS
-from infrascope_core.symbols.tables import BASKETS
+from tests.core.pages.handmade import METRIC, START, data_of, episodes_at, run_tables, shown, written
 from tests.runs import write_run
-
-BARE: dict[str, object] = {
-    "run_key": "r", "platform": "cpu", "phase": "train", "workload": "W", "hosts": ["h"], "started_at": None,
-    "verdict": "anomalous", "why": "why", "next_step": "next", "baseline": "none", "windows": 0, "judged_windows": 0,
-    "flagged_windows": 0, "anomalous_windows": 0, "limits": [], "episodes": [], "table": [], "table_left_out": 0,
-    "offsets": [], "offsets_left_out": 0, "deviations": [], "not_watched": [],
-}  # fmt: skip
-BARE_EPISODE: dict[str, object] = {
-    "host": "h", "peak": datetime(2023, 11, 14, 22, 43), "first_window": 0, "last_window": 0, "peak_window": 0,
-    "windows": 1, "total_surprisal": 9.0, "surprisal": 9.0, "severity": 1.0, "detectors": [], "subsystems": [],
-    "onset": [], "metrics": ["m[%]"], "claims": [], "changes": [], "broken_rules": [], "retransmissions": None,
-    "headline": "A spike.", "next_step": "next",
-}  # fmt: skip
-
-
-def data_of(page: Page) -> dict:
-    return json.loads(page.locator("#data").text_content() or "")
-
-
-def shown(page: Page) -> str:
-    return page.locator("#shown").text_content() or ""
-
-
-@pytest.fixture(scope="module")
-def faulty(sample) -> str:
-    worst = pl.concat([sample.lake.read(ANOMALY_EPISODES, key) for key in accepted(sample)["run_key"]])
-    return str(worst.sort("total_surprisal", descending=True)["run_key"][0])
 
 
 def test_the_page_says_what_the_report_says(sample, faulty, visit):
@@ -86,31 +54,90 @@ def test_charts_hold_the_metrics_of_the_episodes_and_are_drawn(sample, faulty, v
     assert painted
 
 
-def test_an_episode_zooms_all_charts_and_keys_walk_through(sample, faulty, visit):
+def test_all_that_shows_time_is_zoomed_with_an_episode(sample, faulty, visit):
+    page = visit(page_file(sample, faulty))
+    picture = "canvas => canvas.toDataURL()"
+    charts = page.locator("#ribbon canvas, #charts canvas").all()
+    before = [chart.evaluate(picture) for chart in charts]
+    page.locator(".episode").first.click()
+    assert all(chart.evaluate(picture) != one for chart, one in zip(charts, before, strict=True))
+    zoomed = shown(page).removeprefix("Shown: ").split(",")[0].split(" to ")
+    axes = page.locator(".axis").all()
+    assert len(axes) == 4
+    for axis in axes:
+        times = axis.locator("span").all_text_contents()
+        assert [times[0], times[-1]] == zoomed
+    lane = page.locator("#heat canvas").first
+    assert lane.bounding_box()["width"] > page.locator("#heat .lane").first.bounding_box()["width"]
+
+
+def test_buttons_do_what_keys_do(sample, faulty, visit):
     page = visit(page_file(sample, faulty))
     whole = shown(page)
-    assert whole.startswith("Shown: the whole run")
-    page.locator(".episode").first.click()
-    zoomed = shown(page)
-    assert zoomed != whole
-    episode = data_of(page)["episodes"][0]
-    ranges = page.evaluate("() => [...document.querySelectorAll('.uplot')].length")
-    assert ranges > 1
-    assert page.locator(".episode").first.get_attribute("aria-pressed") == "true"
-    page.keyboard.press("0")
+    for button, key in (("#next", "n"), ("#previous", "p")):
+        page.locator(button).click()
+        by_button = shown(page)
+        assert by_button.endswith("around episode 1 of 1")
+        page.locator("#reset").click()
+        assert shown(page) == whole
+        page.keyboard.press(key)
+        assert shown(page) == by_button
+        page.keyboard.press("Escape")
+    page.locator("#filter").press("n")  # a letter, where somebody writes
     assert shown(page) == whole
-    page.keyboard.press("n")
-    assert shown(page) != whole
-    page.keyboard.press("Escape")
-    page.locator("#previous").click()
-    assert shown(page) != whole
-    assert episode["to"] > episode["from"]
+    assert page.locator("#filter").input_value() == "n"
 
 
-def test_a_link_leads_to_a_moment(sample, faulty, visit):
-    start = accepted(sample).filter(run_key=faulty)["started_at"][0]
-    page = visit(page_file(sample, faulty), f"#t={start:%H:%M:}{start.second + 20:02d}")
-    assert not shown(page).startswith("Shown: the whole run")
+def test_nothing_is_said_by_hovering_only(sample, faulty, visit):
+    for file in (page_file(sample, faulty), index_file(sample)):
+        page = visit(file)
+        assert page.locator("[title]").count() == 0
+        assert page.locator("svg title").count() == 0
+    page = visit(page_file(sample, faulty))
+    cut = """() => [...document.querySelectorAll('.name, figcaption')].filter(
+               (element) => element.scrollWidth > element.clientWidth + 1).length"""
+    assert page.evaluate(cut) == 0
+
+
+def test_on_paper_all_is_unfolded_and_nothing_is_dark(sample, faulty, visit):
+    page = visit(page_file(sample, faulty), dark=True)
+    colour = "() => getComputedStyle(document.body).backgroundColor"
+    rows = page.locator("section[aria-labelledby=h-table] tbody tr").first
+    assert page.evaluate(colour) == "rgb(13, 17, 23)"
+    assert not rows.is_visible()
+    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)"
+    assert rows.is_visible()
+    page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(colour) == "rgb(13, 17, 23)"
+    assert not rows.is_visible()
+    for file in (page_file(sample, faulty), index_file(sample)):
+        page = visit(file, dark=True)
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 760, "height": 1000})  # a sheet of A4
+        page.wait_for_timeout(200)
+        assert page.evaluate(colour) == "rgb(255, 255, 255)"
+        assert page.evaluate("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("day", ["", "2026-11-20T", "2026-11-20 "])
+def test_a_link_leads_to_a_moment(sample, faulty, visit, day):
+    at = accepted(sample).filter(run_key=faulty)["started_at"][0] + timedelta(seconds=20)
+    page = visit(page_file(sample, faulty), f"#t={day}{at:%H:%M:%S}")
+    around = [f"{at + timedelta(seconds=by):%H:%M:%S}" for by in (-15, 15)]
+    assert shown(page) == f"Shown: {around[0]} to {around[1]}"
+
+
+@pytest.mark.parametrize(
+    ("fragment", "said"),
+    [
+        ("#t=03:00:00", "03:00:00 is not within this run."),
+        ("#t=1:2", "Shown: the whole run"),
+        ("#%E0%A4%A", "Shown: the whole run"),
+    ],
+)
+def test_a_link_to_nowhere_says_so(sample, faulty, visit, fragment, said):
+    assert shown(visit(page_file(sample, faulty), fragment)).startswith(said)
 
 
 def test_a_metric_that_is_asked_for_is_shown(sample, faulty, visit):
@@ -136,10 +163,10 @@ def test_the_index_sorts_filters_and_leads_to_every_run(sample, visit):
     assert page.locator("#runs tbody tr").count() == int((verdicts == "anomalous").sum())
     page.locator("#filter").fill("")
     page.get_by_role("button", name="Start").click()
-    starts = page.locator("#runs tbody tr td:nth-child(6)").all_text_contents()
+    starts = page.locator("#runs tbody .of-start").all_text_contents()
     assert starts == sorted(starts)
     page.get_by_role("button", name="Start").click()
-    assert page.locator("#runs tbody tr td:nth-child(6)").all_text_contents() == sorted(starts, reverse=True)
+    assert page.locator("#runs tbody .of-start").all_text_contents() == sorted(starts, reverse=True)
     page.locator("#runs a").first.click()
     page.wait_for_selector(".verdict")
     page.locator(".path a").click()
@@ -172,32 +199,12 @@ SAMPLES, SPIKE = 30_000, 17_777
 @pytest.fixture
 def spiked(tmp_path):
     """A page of 50 minutes at 100 ms in which one sample of one metric is 100, and an episode around it."""
-    start = 1.7e9
-    moments = [datetime(2023, 11, 14, 22, 13, 20) + timedelta(seconds=SPIKE / 10 + s) for s in (-2, 2)]
-    episode = {
-        "run_key": "r", "host": "h", "episode": 0, "first_window": 0, "start_ts": moments[0],
-        "end_ts": moments[1], "metrics": ["m[%]"], "total_surprisal": 9.0,
-    }  # fmt: skip
-    tables = RunTables(
-        times={"h": start + np.arange(SAMPLES) / 10},
-        scores=ANOMALY_SCORES.empty(),
-        reasons=ANOMALY_REASONS.empty(),
-        episodes=pl.DataFrame([episode], schema_overrides={"start_ts": pl.Datetime("us"), "end_ts": pl.Datetime("us")}),
-        offsets=LEVEL_OFFSETS.empty(),
-        faults=FAULTS.empty(),
-        baskets=BASKETS.empty(),
-        window_s=3.0,
-    )
+    times = START + np.arange(SAMPLES) / 10
+    tables = run_tables(times, episodes=episodes_at([SPIKE / 10]))
     values = np.ones(SAMPLES)
     values[SPIKE] = 100.0
-    assert chosen_metrics(tables, PageSettings()) == [("h", "m[%]")]
-    data = run_data(tables, {("h", "m[%]"): values}, load_recipe("default"), PageSettings())
-    report = RunReport.model_validate(BARE | {"episodes": [BARE_EPISODE | {"start": moments[0], "end": moments[1]}]})
-    row = {"source": "f", "sha256": "0", "samples": SAMPLES, "metrics": 1, "interval_s": 0.1}
-    scripts = (CHART_LIBRARY, *RUN_SCRIPTS)
-    file = tmp_path / "spiked.html"
-    file.write_text(page_of("run.html.jinja", scripts, run_view(report, row, load_recipe("default")), data))
-    return file
+    assert chosen_metrics(tables, PageSettings()) == [("h", METRIC)]
+    return written(tmp_path / "spiked.html", tables, {("h", METRIC): values})
 
 
 def test_a_spike_of_one_sample_is_drawn_at_both_levels(spiked, visit):
@@ -222,36 +229,37 @@ def test_a_spike_of_one_sample_is_drawn_at_both_levels(spiked, visit):
 
 
 def test_hostile_names_stay_text(tmp_path, make_all, visit):
-    """A fault, a workload and a metric that are markup; and a run of which nothing could be judged."""
-    evil = "</script><img src=x onerror=alert(1)>\u202e\"'"
+    """A fault and a metric that are markup, turn the direction of what follows, or are as long as a name may be."""
+    evil = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m\"'"
+    long = "x" * 255
     path = write_run(tmp_path / "runs", 1, samples=400)
     text = path.read_text(encoding="utf-8")
-    metric = re.split(r"\t", text.splitlines()[0])[3]
-    path.write_text(text.replace(metric, "Evil:<b>x<" + "/b>.h1[%]", 1), encoding="utf-8")
-    labels = (
-        path.with_suffix("").with_suffix(".faults.csv") if path.suffix == ".gz" else path.with_suffix(".faults.csv")
-    )
-    labels.write_text(
+    first, second = re.split(r"\t", text.splitlines()[0])[2:4]
+    text = text.replace(first, "Evil:<b>x</b>\u202e&amp;.h1[%]", 1).replace(second, f"Long:{long}.h1[kB]", 1)
+    path.write_text(text, encoding="utf-8")
+    quoted = evil.replace('"', '""')
+    labels_path(path).write_text(
         "start,end,fault,subsystem,metrics\n"
-        f'2026-11-01T10:00:05,2026-11-01T10:00:09,"{evil.replace(chr(34), chr(34) * 2)}",CPU,\n',
+        f'2026-11-01 10:00:05,2026-11-01 10:00:09,"{quoted}",CPU,\n'
+        f"2026-11-01 10:00:15,2026-11-01 10:00:19,{long},CPU,\n",
         encoding="utf-8",
     )
     folder = make_all(tmp_path / "data", tmp_path / "runs")
     key = accepted(folder)["run_key"][0]
     page = visit(page_file(folder, key))
-    assert page.locator("img").count() == 0
-    assert page.locator("b").count() == 0
-    assert "\u202e" not in page.locator("body").inner_text()
+    shown_text = page.locator("body").inner_text()
+    spelled = evil.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
+    assert f"Known fault: {spelled}, 10:00:05 to 10:00:09." in shown_text
+    assert f"Known fault: {long}, 10:00:15 to 10:00:19." in shown_text
+    names = data_of(page)["heat"]["metrics"]
+    assert "Evil:<b>x</b>\\u202e&amp;[%]" in names
+    assert f"Long:{long}[kB]" in names
+    assert page.locator("img, b").count() == 0
+    assert all(c.isprintable() or c == "\n" for c in page_file(folder, key).read_text(encoding="utf-8"))
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.wait_for_timeout(200)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     visit(index_file(folder))
-
-
-def test_a_run_without_anything_to_judge_has_a_page(tmp_path, make_all, visit):
-    path = write_run(tmp_path / "runs", 1, samples=12)
-    folder = make_all(tmp_path / "data", tmp_path / "runs")
-    page = visit(page_file(folder, path.stem.removesuffix(".txt")))
-    text = page.locator("main").inner_text()
-    assert "No window of this host could be judged." in text
-    assert "Nothing was compared: there is no baseline for this run." in text
 
 
 def test_the_chart_library_is_the_one_that_is_named():

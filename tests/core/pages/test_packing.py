@@ -7,7 +7,8 @@ import base64
 import numpy as np
 import pytest
 
-from infrascope_core.pages.packing import as_bytes, as_singles, buckets, least_and_largest
+from infrascope_core.numeric import buckets, least_and_largest
+from infrascope_core.pages.packing import as_bytes, as_singles
 
 
 def singles(text: str) -> np.ndarray:
