@@ -375,7 +375,8 @@ def _import_files(parts: Iterable[Samples], times: _Times, plan: Plan) -> None:
     if listing is None and times.job_label is not None:
         listing = jobs_of_samples(samples, _job_label(times.job_label), plan)
     notes = [*(listing or Listing(())).notes]
-    if names := unmapped(samples.series, plan.mappings):
+    read = [samples.series[number] for number in samples.values["series"].unique()]
+    if names := unmapped(read, plan.mappings):
         notes.append(f"{count(len(names), 'name')} in no rule of the mapping, such as {', '.join(names[:3])}")
     _show(import_samples(samples, listing, plan), notes, plan)
 
@@ -398,6 +399,8 @@ def _show(outcomes: Iterable[Outcome], notes: Iterable[str], plan: Plan) -> None
             line = f"{outcome.samples:,} samples{every}, {outcome.metrics:,} metrics: {outcome.path}"
             console.print(Text(printable(line)))
             said += [f"{outcome.path.name}: {note}" for note in outcome.notes]
+    if not tally["written"] + tally["kept"]:
+        raise ImportSourceError(f"nothing to write into {plan.out}: no host of any job has samples in its time")
     if tally["kept"]:
         said.append(f"{count(tally['kept'], 'run file')} already there and kept (--again makes them once more)")
     if tally["empty"]:
@@ -406,8 +409,6 @@ def _show(outcomes: Iterable[Outcome], notes: Iterable[str], plan: Plan) -> None
         complain(note)
     if len(said) > _MOST_NOTES:
         complain(f"{len(said) - _MOST_NOTES} more remarks of this kind")
-    if not tally["written"] + tally["kept"]:
-        raise ImportSourceError(f"nothing to write into {plan.out}: no host of any job has samples in its time")
 
 
 def _headers(lines: list[str] | None, token_file: Path | None) -> dict[str, str]:
