@@ -1,9 +1,9 @@
-"""Importing from Prometheus: a share of 100 hosts x 300 series x 24 h at 15 s, from a stand-in server of its own process.
+"""Importing from Prometheus: a share of 100 hosts x 300 series x 24 h at 15 s, from a stand-in server.
 
     python -m benchmarks.importing 100      all of it
 
-The server answers from texts that it made beforehand, so that the time is that of the importer; it shares the machine's
-cores with it all the same.
+The server is a process of its own and answers from texts that it made beforehand, so that the time is that of the
+importer; it shares the machine's cores with it all the same.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from infrascope_core.importers.joining import join
 from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, source_pattern, targets
 from infrascope_core.importers.prometheus import Api, find_series, quote, read_samples, selector_of
 from infrascope_core.importers.samples import Samples, Series, together
-from infrascope_core.importers.writing import Naming, run_path, write_run_file
+from infrascope_core.importers.writing import Naming, run_path, word, write_run_file
 
 _MOST_COLUMNS = 19_999
 """Metrics of a run file, beside the time (setting `reader.max_columns`)."""
@@ -56,18 +56,19 @@ class Plan:
     again: bool = False
 
     def host_of(self, series: Series) -> str | None:
-        """The host that a series is of; None where nothing says so."""
-        named = series.label.get(self.host_label) if self.host_label else self._by_mapping(series)
-        named = named or self.host
-        return host_name(named, self.full_names) if named else None
+        """The host that a series is of, as names of run files have it; None where nothing says so."""
+        label = self.host_label_of(series)
+        named = series.label[label] if label else self.host
+        return self.host_word(named) if named else None
+
+    def host_word(self, named: str) -> str:
+        """A host by what a label or a scheduler calls it."""
+        return word(host_name(named, self.full_names))
 
     def host_label_of(self, series: Series) -> str | None:
         """The label of a series that names its host."""
         candidates = (self.host_label,) if self.host_label else self._labels(series)
         return next((label for label in candidates if series.label.get(label)), None)
-
-    def _by_mapping(self, series: Series) -> str | None:
-        return next((series.label[label] for label in self._labels(series) if series.label.get(label)), None)
 
     def _labels(self, series: Series) -> tuple[str, ...]:
         for mapping in self.mappings:
@@ -256,7 +257,7 @@ def _all_of(samples: Samples) -> list[Job]:
 
 
 def _takes_part(job: Job, host: str, plan: Plan) -> bool:
-    return job.hosts is None or host in {host_name(name, plan.full_names) for name in job.hosts}
+    return job.hosts is None or host in map(plan.host_word, job.hosts)
 
 
 def _is_done(job: Job, host: str, plan: Plan) -> bool:

@@ -46,11 +46,11 @@ def run_path(folder: Path, job: Job, host: str, naming: Naming) -> Path:
     ImportSourceError
         What was given makes no name of a run file.
     """
-    model = _word(naming.model or job.name or "unknown")
+    model = word(naming.model or job.name or "unknown")
     # the first `for` before a capital letter ends the model
     model = re.sub(r"for(?=[A-Z])", "For", model)
     start = f"{job.start:%Y-%m-%dT%H-%M-%S}"
-    path = folder / f"{naming.phase}_{model}for{naming.task}_{naming.dataset}_{start}_{_word(host)}.tsv"
+    path = folder / f"{naming.phase}_{model}for{naming.task}_{naming.dataset}_{start}_{word(host)}.tsv"
     try:
         parse_run_name(path)
     except RunFileError as error:
@@ -58,8 +58,8 @@ def run_path(folder: Path, job: Job, host: str, naming: Naming) -> Path:
     return path
 
 
-def _word(text: str) -> str:
-    """Text as letters, digits, dots and hyphens, beginning with a letter or digit."""
+def word(text: str) -> str:
+    """Text as names of run files can have it: letters, digits, dots and hyphens, beginning with a letter or digit."""
     kept = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9.-]+", "-", text))
     return kept[:_LONGEST_NAME].strip(".-") or "unknown"
 
@@ -82,7 +82,7 @@ def write_run_file(path: Path, joined: Joined, host: str) -> None:
         There is no room.
     """
     metrics = joined.rows.columns[1:]
-    names = [column_name(metric, _word(host)) for metric in metrics]
+    names = [column_name(metric, word(host)) for metric in metrics]
     table = joined.rows.select(pl.col("ts").dt.to_string(_TIME_FORMAT), *(_short(joined.rows[m]) for m in metrics))
     # first what the run file is judged by: whoever sees the one finds the other
     write_text(types_path(path), types_text(joined.types))

@@ -232,6 +232,7 @@ def test_hostile_names_and_values_end_in_clean_files(server, tmp_path):
         ({**UP, "instance": "../../../etc:9100"}, values_),
         ({**UP, "instance": 'a"b\\c\n|.*{}:9100'}, values_),
         ({**UP, "instance": "h1:9100", "__name__": "node_network_up", "device": "x\ny\t" + "z" * 500}, values_),
+        ({**UP, "instance": "a-b/c:9100"}, values_),  # as clean as another
         *(({**GPU, "Hostname": "h1", "gpu": str(i)}, values_) for i in range(300)),
     ]
     outcomes = list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path)))
@@ -240,6 +241,7 @@ def test_hostile_names_and_values_end_in_clean_files(server, tmp_path):
         "etc.tsv",
         "h1.tsv",
     ]
+    assert [len(each.notes) for each in outcomes] == [1, 0, 0]
     for outcome in outcomes:
         assert outcome.path.parent == tmp_path / "runs"
         assert read_run_file(outcome.path).samples == 10
