@@ -40,7 +40,7 @@ class Plan:
     host : str, optional
         The host of series that name none.
     host_label : str, optional
-        The label that names hosts, where it is none of the mappings'.
+        The label that names hosts where a series has it, before those of the mappings.
     full_names : bool
         Keep the domains of hosts.
     again : bool
@@ -67,7 +67,7 @@ class Plan:
 
     def host_label_of(self, series: Series) -> str | None:
         """The label of a series that names its host."""
-        candidates = (self.host_label,) if self.host_label else self._labels(series)
+        candidates = (self.host_label, *self._labels(series)) if self.host_label else self._labels(series)
         return next((label for label in candidates if series.label.get(label)), None)
 
     def _labels(self, series: Series) -> tuple[str, ...]:
@@ -138,18 +138,19 @@ def jobs_of_samples(samples: Samples, label: JobLabel, plan: Plan) -> Listing:
     ImportSourceError
         No series has the label.
     """
-    about = {
-        n: (job, host) for n, s in enumerate(samples.series) if (job := job_of(s, label)) and (host := plan.host_of(s))
-    }
+    about = []
+    for number, one in enumerate(samples.series):
+        if (job := job_of(one, label)) and (host := plan.host_of(one)):
+            about.append((number, job, host))
     if not about:
         raise ImportSourceError(f"no series has a label {label.label!r} that names a job")
     spans = (
-        samples.only(about)
+        samples.only([number for number, *_ in about])
         .values.group_by("series")
         .agg(first=pl.col("ts").min(), last=pl.col("ts").max(), gap=pl.col("ts").sort().diff().median())
     )
     gap = spans["gap"].median()
-    found = [(*about[number], first, last) for number, first, last in spans.drop("gap").iter_rows()]
+    found = [(*about[number][1:], first, last) for number, first, last in spans.drop("gap").iter_rows()]
     # just short of the next sample, which is no longer the job's
     return of_label(found, gap * 0.99 if isinstance(gap, timedelta) else timedelta(0))
 
@@ -219,14 +220,11 @@ def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samp
 
 
 def _make(samples: Samples, job: Job, host: str, plan: Plan) -> Outcome:
-    """The run file of a job and host."""
+    """The run file of a job and host, of whose series the samples are."""
     path = run_path(plan.out, job, host, plan.naming)
     if _is_done(job, host, plan):
         return Outcome(path, "kept")
-    own = [number for number, one in enumerate(samples.series) if plan.host_of(one) == host]
-    chosen = set(own)
-    found = [t for t in targets(samples.series, plan.mappings, job.number) if t.series in chosen]
-    joined = join(samples, found, job.start, job.end)
+    joined = join(samples, targets(samples.series, plan.mappings, job.number), job.start, job.end)
     metrics = joined.rows.width - 1
     if not joined.rows.height or not metrics:
         return Outcome(path, "empty")

@@ -55,7 +55,8 @@ def samples_of_ldms(path: Path, text: bytes, header: str | None = None) -> Sampl
     jobs = table["job_id"].replace("0", None) if "job_id" in names else None
     labels = {"ProducerName": table["ProducerName"], **({} if jobs is None else {"job_id": jobs})}
     metrics = {name: table[name] for name in names if name not in _KEYS}
-    return cells_to_samples(times, labels, metrics, str(path), split=_split)
+    # files of one sampler have one header: those that follow one another are read on
+    return cells_to_samples(times, labels, metrics, ",".join(names), split=_split)
 
 
 def _split(name: str) -> tuple[str, dict[str, str]]:

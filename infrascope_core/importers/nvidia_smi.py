@@ -30,29 +30,40 @@ def samples_of_nvidia_smi(path: Path, text: bytes, zone: tzinfo = UTC) -> Sample
     ImportSourceError
         There is no header with `timestamp`, GPUs cannot be told apart, or a line cannot be read.
     """
-    lines = [line for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
-    header = [_UNIT.sub("", name.strip()) for name in lines[0].split(",")] if lines else []
+    first, _, body = text.lstrip().partition(b"\n")
+    header = [_UNIT.sub("", name.strip()) for name in first.decode("utf-8", "replace").split(",")]
     if "timestamp" not in header or len(set(header)) < len(header):
         raise ImportSourceError(
             f"{path}: expected a header with the field timestamp, as nvidia-smi --query-gpu=timestamp,index,... "
             "--format=csv writes it"
         )
-    # a log that was continued has its header again
-    rows = [[cell.strip() for cell in line.split(",")] for line in lines[1:] if line != lines[0]]
-    # a log is cut off in the middle of its last line when the program is stopped
-    if rows and len(rows[-1]) < len(header):
-        rows.pop()
-    wrong = next((number for number, row in enumerate(rows, start=2) if len(row) != len(header)), None)
-    if wrong is not None:
-        raise ImportSourceError(f"{path}: line {wrong} has {len(rows[wrong - 2])} fields, the header has {len(header)}")
-    table = pl.DataFrame(rows, schema=dict.fromkeys(header, pl.String), orient="row")
+    table = _cells(path, first.strip(), body, header)
     gpu = next((name for name in _GPU if name in header), None)
     if gpu is None and table["timestamp"].is_duplicated().any():
         raise ImportSourceError(f"{path}: several GPUs at one time, and no field that tells them apart, such as index")
     times = local_times(path, table["timestamp"], _TIME_FORMAT, zone)
     labels = {"gpu": table[gpu] if gpu else pl.Series(["0"]).new_from_index(0, table.height)}
     fields = [name for name in header if name not in ("timestamp", *_GPU)]
-    return cells_to_samples(times, labels, {name: _numbers(table[name]) for name in fields}, str(path))
+    return cells_to_samples(times, labels, {name: _numbers(table[name]) for name in fields}, ",".join(header))
+
+
+def _cells(path: Path, first: bytes, body: bytes, header: list[str]) -> pl.DataFrame:
+    """The fields of all lines, without spaces around them.
+
+    A log that was continued has its header again, and the last line is cut off where the program was stopped.
+    """
+    lines = pl.Series(body.decode("utf-8", "replace").splitlines(), dtype=pl.String).str.strip_chars()
+    lines = lines.filter((lines != "") & (lines != first.decode("utf-8", "replace")))
+    commas = lines.str.count_matches(",", literal=True)
+    if len(lines) and commas[-1] < len(header) - 1:
+        lines, commas = lines[:-1], commas[:-1]
+    wrong = (commas != len(header) - 1).arg_max() if len(lines) and (commas != len(header) - 1).any() else None
+    if wrong is not None:
+        raise ImportSourceError(
+            f"{path}: {lines[wrong][:60]!r} has {commas[wrong] + 1} fields, the header has {len(header)}"
+        )
+    fields = lines.str.split_exact(",", len(header) - 1).struct.rename_fields(header).struct.unnest()
+    return fields.select(pl.all().str.strip_chars())
 
 
 def _numbers(cells: pl.Series) -> pl.Series:

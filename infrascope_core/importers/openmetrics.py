@@ -6,6 +6,7 @@ series; values and times of all lines at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,7 @@ from infrascope_core.importers.samples import SCHEMA, Samples, Series
 
 _LINE = r'^((?:[^\s{"#]+)?(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?)[ \t]+(\S+)(?:[ \t]+([^\s#]+))?[ \t]*(?:#.*)?$'
 """Series, value and time; an exemplar may follow."""
+_BLOCK = 16 * 2**20
 _SAME_TARGET = ("job", "instance", "replica", "prometheus_replica")
 
 
@@ -30,15 +32,43 @@ def samples_of_text(path: Path, text: bytes) -> Samples:
     ImportSourceError
         The text cannot be read, or lines have no time; names the line.
     """
+    scale = 1e6 if text.rstrip().endswith(b"# EOF") else 1e3
+    place: dict[str, int] = {}
+    frames = [SCHEMA.to_frame()]
+    for first, block in _blocks(text):
+        found = _lines(path, block, first)
+        for one in found["text"].unique(maintain_order=True):
+            place.setdefault(one, len(place))
+        frames.append(
+            found.select(
+                series=pl.col("text").replace_strict(place, return_dtype=pl.UInt32),
+                ts=(pl.col("number_time") * scale).round().cast(pl.Int64).cast(pl.Datetime("us")),
+                value="number_value",
+            ).cast(SCHEMA)
+        )
+    return Samples(tuple(_series(path, one) for one in place), pl.concat(frames))
+
+
+def _blocks(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Pieces of whole lines, each with the number of its first: parsed lines take several times the room of text."""
+    start, number = 0, 1
+    while start < len(text):
+        end = text.find(b"\n", start + _BLOCK) + 1 or len(text)
+        block = text[start:end]
+        yield number, block
+        number += block.count(b"\n")
+        start = end
+
+
+def _lines(path: Path, block: bytes, first: int) -> pl.DataFrame:
+    """The samples of a block: text (of the series), number_value and number_time."""
     try:
-        decoded = text.decode("utf-8")
+        decoded = block.decode("utf-8")
     except UnicodeDecodeError:
         raise ImportSourceError(f"{path}: not UTF-8 text") from None
-    lines = pl.DataFrame({"line": decoded.split("\n")}).with_row_index("number", offset=1)
-    lines = lines.with_columns(pl.col("line").str.strip_chars_end("\r"))
-    seconds = lines.filter(pl.col("line").str.strip_chars() != "")["line"].tail(1).to_list() == ["# EOF"]
+    lines = pl.DataFrame({"line": decoded.split("\n")}).with_row_index("number", offset=first)
     found = lines.filter(~pl.col("line").str.contains(r"^\s*(#|$)")).with_columns(
-        parts=pl.col("line").str.extract_groups(_LINE)
+        parts=pl.col("line").str.strip_chars_end("\r").str.extract_groups(_LINE)
     )
     found = found.unnest("parts").rename({"1": "text", "2": "value", "3": "time"})
     found = found.with_columns(
@@ -54,16 +84,7 @@ def samples_of_text(path: Path, text: bytes) -> Samples:
             f"{path}: line {timeless['number'][0]} has no time; expected a dump over time, as promtool tsdb "
             "dump-openmetrics writes it"
         )
-    texts = found["text"].unique(maintain_order=True)
-    series = [_series(path, one) for one in texts]
-    place = {one: number for number, one in enumerate(texts)}
-    scale = 1e6 if seconds else 1e3
-    values = found.select(
-        series=pl.col("text").replace_strict(place, return_dtype=pl.UInt32),
-        ts=(pl.col("number_time") * scale).round().cast(pl.Int64).cast(pl.Datetime("us")),
-        value="number_value",
-    )
-    return Samples(tuple(series), values.cast(SCHEMA))
+    return found.select("text", "number_value", "number_time")
 
 
 def _series(path: Path, text: str) -> Series:

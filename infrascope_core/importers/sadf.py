@@ -41,7 +41,7 @@ def samples_of_sadf(path: Path, text: bytes, zone: tzinfo = UTC) -> Samples:
                     continue
                 moment = _moment(stamp, zone)
                 for quantity, labels, value in _numbers(reading, "", ()):
-                    series = Series.of(quantity, {**dict(labels), "nodename": name}, f"{path}|{name}")
+                    series = Series.of(quantity, {**dict(labels), "nodename": name}, name)
                     rows.append((place.setdefault(series, len(place)), moment, value))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ImportSourceError(f"{path}: cannot be read as the output of sadf -j") from None

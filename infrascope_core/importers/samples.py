@@ -5,11 +5,12 @@ What belongs here: the two types that sources and the rest of the package share,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 SCHEMA = pl.Schema({"series": pl.UInt32(), "ts": pl.Datetime("us"), "value": pl.Float64()})
@@ -63,9 +64,12 @@ class Samples:
     series: tuple[Series, ...] = ()
     values: pl.DataFrame = field(default_factory=SCHEMA.to_frame)
 
-    def only(self, wanted: Iterable[int]) -> Samples:
-        """The samples of some of the series, which keep their places."""
-        return Samples(self.series, self.values.filter(pl.col("series").is_in(list(wanted))))
+    def only(self, wanted: Sequence[int]) -> Samples:
+        """The samples of some of the series, by their places."""
+        place = np.full(len(self.series), len(wanted), dtype=np.uint32)
+        place[list(wanted)] = np.arange(len(wanted), dtype=np.uint32)
+        numbered = self.values.with_columns(series=pl.Series(place).gather(self.values["series"]))
+        return Samples(tuple(self.series[n] for n in wanted), numbered.filter(pl.col("series") < len(wanted)))
 
 
 def between(samples: Samples, start: datetime | None, end: datetime | None) -> Samples:

@@ -54,10 +54,10 @@ def samples_of_table(path: Path, raw: bytes, shape: TableShape, zone: tzinfo = U
     labels |= {HOST: table[shape.host].cast(pl.String)} if shape.host else {}
     if not long:
         metrics = {name: table[name].cast(pl.Float64, strict=False) for name in table.columns if name not in keys}
-        return cells_to_samples(times, labels, metrics, str(path))
+        return cells_to_samples(times, labels, metrics, ",".join(table.columns))
     name, value = long
     frame = pl.DataFrame({"ts": times, "value": table[value].cast(pl.Float64, strict=False)})
-    return _numbered(frame, {_NAME: table[name].cast(pl.String), **labels}, str(path))
+    return _numbered(frame, {_NAME: table[name].cast(pl.String), **labels}, ",".join(table.columns))
 
 
 def cells_to_samples(
@@ -78,7 +78,7 @@ def cells_to_samples(
     metrics : mapping of str to polars.Series
         A column of numbers per metric; null where missing.
     group : str
-        What the rows were read at once with.
+        What is read at the same moments: files of one group that follow one another are one.
     split : callable
         From a column's name to that of its metric, and to further labels.
     """

@@ -138,7 +138,7 @@ def test_sar_of_this_machine(tmp_path):
         (("openmetrics", "nowhere.om"), "nowhere.om: cannot be read (No such file or directory)"),
         (("openmetrics", "FIFO"), "not a regular file"),
         (("nvidia-smi", "SMI"), "nothing says which host 'utilization.gpu' is of; give --host"),
-        (("dcgm", "SMI", "--host", "h"), "expected a header with #Entity"),
+        (("dcgm", "SMI", "--host", "h"), "expected one header with #Entity"),
         (("sar", "SMI"), "cannot be read as the output of sadf -j"),
         (("table", "SMI", "--mapping", "nvidia_smi"), "has no section `table`"),
         (("nvidia-smi", "SMI", "--host", "h", "--task", "lower"), "expected a name like train_"),

@@ -76,7 +76,7 @@ def test_nvidia_smi_without_units_and_continued():
         ("2026/11/20 10:00:00.000, 0, 5\n", "expected a header with the field timestamp"),
         ("timestamp, a, a\n", "expected a header with the field timestamp"),
         ("timestamp, utilization.gpu\n" + "2026/11/20 10:00:00.000, 5\n" * 2, "no field that tells them apart"),
-        ("timestamp, index, x\n2026/11/20 10:00:00.000, 5, 1, 1\n2026/11/20 10:00:00.000, 5, 1\n", "line 2 has 4 fields"),
+        ("timestamp, index, x\n2026/11/20 10:00:00.000, 5, 1, 1\n2026/11/20 10:00:00.000, 5, 1\n", "has 4 fields, the header has 3"),
         ("timestamp, index, x\nyesterday, 5, 1\n", "row 1: cannot read the time 'yesterday'"),
     ],
 )  # fmt: skip
@@ -117,7 +117,8 @@ def test_dcgmi_with_times_in_front():
     ("text", "said"),
     [
         (DMON, "line 3 has no time; give --start and --interval"),
-        ("hello\n", "expected a header with #Entity"),
+        ("hello\n", "expected one header with #Entity, as dcgmi dmon writes it, found 0"),
+        (DMON + "#Entity OTHER\n", "expected one header with #Entity, as dcgmi dmon writes it, found 2"),
         ("#Entity GPUTL POWER\n2026-11-20 10:00:00 GPU 0 5\n", "line 2 has 1 values, the header has 2"),
         ("#Entity GPUTL\nNov 20 GPU 0 5\n", "line 2: expected a time"),
     ],
@@ -154,6 +155,18 @@ def test_ldms_files_are_joined_in_time():
     assert rows["Storage:sectors_read.sda[count]"].to_list()[:2] == [None, 5382606]
     assert not [name for name in rows.columns if "dm-0" in name or "rate" in name]
     assert "Procstat:user.3[ticks]" in rows.columns and "NetworkInterStat:rx_bytes.eth0[Bytes]" in rows.columns
+
+
+def test_logs_that_follow_one_another_are_read_on():
+    """Files are rotated: two days are one series, not two of which one is left out."""
+    later = SMI.replace("2026/11/20", "2026/11/21")
+    rows = joined(
+        together(samples_of_nvidia_smi(Path(n), t.encode()) for n, t in (("a", SMI), ("b", later))), "nvidia_smi"
+    )
+    assert rows["ts"].dt.day().to_list() == [20, 20, 21, 21]
+    rolled = MEMINFO.replace("15583878", "15583979")
+    rows = joined(together(samples_of_ldms(Path(n), t.encode()) for n, t in (("a", MEMINFO), ("b", rolled))), "ldms")
+    assert rows["Memory:MemFree[kB]"].to_list() == [600, 500, 600, 500]
 
 
 def test_ldms_with_its_header_beside():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from infrascope_core.errors import ImportSourceError
+from infrascope_core.importers import openmetrics
 from infrascope_core.importers.openmetrics import samples_of_text
 
 DUMP = Path("dump.om")
@@ -43,6 +44,16 @@ def test_prometheus_text_counts_in_milliseconds():
     text = "# TYPE a counter\r\na 1 1767000000250\r\n\r\na 2\t1767000015250\r\n"
     times = samples_of_text(DUMP, text.encode()).values["ts"].dt.timestamp("ms").to_list()
     assert times == [1767000000250, 1767000015250]
+
+
+def test_long_dumps_are_read_in_pieces(monkeypatch):
+    text = b"".join(b'a{x="%d"} %d %d\n' % (i % 7, i, i) for i in range(1000)) + b"# EOF\n"
+    whole = samples_of_text(DUMP, text)
+    monkeypatch.setattr(openmetrics, "_BLOCK", 100)
+    pieces = samples_of_text(DUMP, text)
+    assert pieces.series == whole.series and pieces.values.equals(whole.values)
+    with pytest.raises(ImportSourceError, match="line 1002: expected a series"):
+        samples_of_text(DUMP, text + b"?\n")
 
 
 def test_a_scrape_target_is_one_group():
