@@ -390,7 +390,7 @@ def _job_label(text: str) -> JobLabel:
 def _show(outcomes: Iterable[Outcome], notes: Iterable[str], plan: Plan) -> None:
     """A line for each run file as it is written, then what was left out."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    tally = dict.fromkeys(("written", "kept", "empty"), 0)
+    tally = dict.fromkeys(("written", "kept", "empty", "double"), 0)
     said = list(notes)
     for outcome in outcomes:
         tally[outcome.status] += 1
@@ -403,6 +403,10 @@ def _show(outcomes: Iterable[Outcome], notes: Iterable[str], plan: Plan) -> None
         raise ImportSourceError(f"nothing to write into {plan.out}: no host of any job has samples in its time")
     if tally["kept"]:
         said.append(f"{count(tally['kept'], 'run file')} already there and kept (--again makes them once more)")
+    if tally["double"]:
+        said.append(
+            f"{count(tally['double'], 'job')} left out: another of its name began on the host in the same second"
+        )
     if tally["empty"]:
         said.append(f"of {count(tally['empty'], 'job')} on a host there are no samples")
     for note in said[:_MOST_NOTES]:

@@ -86,7 +86,8 @@ class Outcome:
     path : Path
         Its run file.
     status : str
-        `written`, `kept` (it was there) or `empty` (there are no samples of it).
+        `written`, `kept` (it was there), `empty` (there are no samples of it) or `double` (another job of that name
+        began on the host in the same second, and has the run file's name).
     samples, metrics : int
         Rows and columns that were written.
     interval_s : float or None
@@ -125,9 +126,8 @@ def import_samples(samples: Samples, listing: Listing | None, plan: Plan) -> Ite
         raise ImportSourceError(_nothing_of(samples.series, plan))
     for host, numbers in sorted(by_host.items()):
         own = samples.only(numbers)
-        for job in listing.jobs if listing is not None else _all_of(own):
-            if _takes_part(job, host, plan):
-                yield _make(own, job, host, plan)
+        for job, path, status in _tasks(listing.jobs if listing is not None else _all_of(own), host, plan):
+            yield Outcome(path, status) if status else _make(own, job, host, path, plan)
 
 
 def jobs_of_samples(samples: Samples, label: JobLabel, plan: Plan) -> Listing:
@@ -178,7 +178,7 @@ def jobs_of_prometheus(api: Api, label: JobLabel, start: datetime, end: datetime
 
 
 def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcome]:
-    """Make run files of what a server holds about jobs, one after the other; run files that are there stay.
+    """Make run files of what a server holds about jobs, host after host; run files that are there stay.
 
     Raises
     ------
@@ -195,13 +195,13 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
     by_host = {host: [series[n] for n in numbers] for host, numbers in _by_host(series, plan).items()}
     if not by_host:
         raise ImportSourceError(_nothing_of(series, plan))
-    for job in listing.jobs:
-        for host in sorted(by_host):
-            if _takes_part(job, host, plan):
-                if _is_done(job, host, plan):
-                    yield Outcome(run_path(plan.out, job, host, plan.naming), "kept")
-                else:
-                    yield _make(_read_host(api, by_host[host], job, plan), job, host, plan)
+    for host in sorted(by_host):
+        for job, path, status in _tasks(listing.jobs, host, plan):
+            yield (
+                Outcome(path, status)
+                if status
+                else _make(_read_host(api, by_host[host], job, plan), job, host, path, plan)
+            )
 
 
 def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samples:
@@ -219,11 +219,8 @@ def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samp
     return together(parts)
 
 
-def _make(samples: Samples, job: Job, host: str, plan: Plan) -> Outcome:
+def _make(samples: Samples, job: Job, host: str, path: Path, plan: Plan) -> Outcome:
     """The run file of a job and host, of whose series the samples are."""
-    path = run_path(plan.out, job, host, plan.naming)
-    if _is_done(job, host, plan):
-        return Outcome(path, "kept")
     joined = join(samples, targets(samples.series, plan.mappings, job.number), job.start, job.end)
     metrics = joined.rows.width - 1
     if not joined.rows.height or not metrics:
@@ -254,12 +251,15 @@ def _all_of(samples: Samples) -> list[Job]:
     return [Job(first.replace(microsecond=0), last)]
 
 
-def _takes_part(job: Job, host: str, plan: Plan) -> bool:
-    return job.hosts is None or host in map(plan.host_word, job.hosts)
-
-
-def _is_done(job: Job, host: str, plan: Plan) -> bool:
-    return not plan.again and run_path(plan.out, job, host, plan.naming).is_file()
+def _tasks(jobs: Iterable[Job], host: str, plan: Plan) -> Iterator[tuple[Job, Path, str]]:
+    """Jobs that a host took part in, each with its run file and, where nothing is to be done, the reason."""
+    taken: set[Path] = set()
+    for job in jobs:
+        if job.hosts is None or host in map(plan.host_word, job.hosts):
+            path = run_path(plan.out, job, host, plan.naming)
+            status = "double" if path in taken else "kept" if not plan.again and path.is_file() else ""
+            taken.add(path)
+            yield job, path, status
 
 
 def _nothing_of(series: Sequence[Series], plan: Plan) -> str:

@@ -274,9 +274,16 @@ def test_jobs_have_their_own_times_hosts_and_series(server, tmp_path):
     outcomes = list(import_prometheus(api(server), Listing(jobs), plan(tmp_path)))
     assert [(each.path.name[:60], each.samples, each.metrics) for each in outcomes] == [
         ("train_bertforUnknown_default_2026-11-20T10-00-00_h1.tsv", 120, 2),
-        ("train_bertforUnknown_default_2026-11-20T10-00-00_h2.tsv", 120, 1),
         ("train_bertforUnknown_default_2026-11-20T10-30-00_h1.tsv", 120, 2),
+        ("train_bertforUnknown_default_2026-11-20T10-00-00_h2.tsv", 120, 1),
     ]
+
+
+def test_of_two_jobs_with_one_name_in_one_second_the_first_is_imported(server, tmp_path):
+    """Parts of an array job on one host: their run files would have one name, and the same telemetry."""
+    jobs = Listing((Job(START, HOUR, ("h1",), "9_1", "sweep"), Job(START, HOUR, ("h1",), "9_2", "sweep")))
+    assert [each.status for each in import_prometheus(api(server), jobs, plan(tmp_path))] == ["written", "double"]
+    assert [each.status for each in import_prometheus(api(server), jobs, plan(tmp_path))] == ["kept", "double"]
 
 
 def test_jobs_by_a_label(server, tmp_path):
