@@ -21,8 +21,9 @@ from rich.console import Console
 from benchmarks.pipeline import Claim
 from infrascope_core.patterns.held import Held, Items
 from infrascope_core.patterns.itemsets import frequent_itemsets
-from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps
+from infrascope_core.patterns.rules import association_rules
 from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.tallies import Tally, run_overlaps
 from infrascope_core.recipes import load_recipe
 
 GROUPS, RUNS, WINDOWS = 11, 100, 2_000

@@ -267,6 +267,8 @@ def _type(annotation: Any) -> str:
         return f"list of {_type(inner[0])}" + (
             f", {len(inner)} of them" if Ellipsis not in get_args(annotation) else ""
         )
+    if _is_section(annotation):
+        return f"`{{{', '.join(annotation.model_fields)}}}`"
     return _TYPES.get(annotation, str(annotation))
 
 

@@ -52,6 +52,10 @@ class StorageError(InfraScopeError):
         super().__init__(message)
 
 
+class OutdatedError(InfraScopeError):
+    """A table of a data folder was written by an earlier version and lacks columns of today's."""
+
+
 class RecipeError(InfraScopeError):
     """A recipe is unknown or its file breaks the recipe schema."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from infrascope_core.anomalies import products as anomalies
+from infrascope_core.comparing import products as comparing
 from infrascope_core.errors import InfraScopeError, StorageError
 from infrascope_core.hosts import products as hosts
 from infrascope_core.pages import products as pages
@@ -38,6 +39,7 @@ GRAPH = Graph(
         *anomalies.PRODUCTS,
         *hosts.PRODUCTS,
         *reports.PRODUCTS,
+        *comparing.PRODUCTS,
         *pages.PRODUCTS,
         *studies.PRODUCTS,
     ),

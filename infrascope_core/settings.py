@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
+from infrascope_core.comparing.settings import ComparisonSettings
 from infrascope_core.errors import SettingsError
 from infrascope_core.evaluation.settings import EvaluationSettings
 from infrascope_core.hosts.settings import HostSettings
@@ -47,6 +48,7 @@ class Settings(Section):
     episodes: EpisodeSettings = EpisodeSettings()
     reports: ReportSettings = ReportSettings()
     pages: PageSettings = PageSettings()
+    comparisons: ComparisonSettings = ComparisonSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     hosts: HostSettings = HostSettings()
     agreement: AgreementSettings = AgreementSettings()

@@ -35,7 +35,10 @@ def _kind(name: str, kind: Any) -> Any:
     if origin is Literal:
         return Enum(name, {str(value): value for value in get_args(kind)}, type=str)
     if origin is tuple:
-        return list[get_args(kind)[0]]  # type: ignore[misc]
+        item = get_args(kind)[0]
+        if isinstance(item, type) and issubclass(item, Section):
+            item = _config_of(item)
+        return list[item]  # type: ignore[valid-type]
     if origin in (Union, types.UnionType) or kind in (bool, int, float, str):
         return kind
     raise TypeError(f"the setting {name} has a type that Dagster's config cannot express: {kind}")

@@ -234,6 +234,11 @@ def _page(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
     return {"page": links.to_data(folder, folder.root / file), "bytes": size}
 
 
+def _comparisons(folder: DataFolder, table: pl.DataFrame) -> Mapping[str, Any]:
+    rows = table.select("comparison", "page").iter_rows()
+    return {shortened(f"page of {name}"): links.to_data(folder, folder.root / page) for name, page in rows}
+
+
 def _agreement(folder: DataFolder, table: pl.DataFrame) -> Mapping[str, Any]:
     return {"table_2": preview(hit_rates(table))}
 
@@ -256,6 +261,7 @@ FACTS: dict[str, Facts] = {
     "anomaly_report": _report,
     "run_page": _page,
     "fleet_page": _page,
+    "comparison_page": _comparisons,
     "window_agreement": _agreement,
     "run_similarity": _similarity,
 }

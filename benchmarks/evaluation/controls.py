@@ -15,17 +15,19 @@ from scipy.stats import false_discovery_control, hypergeom
 
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.numeric import Mask
+from infrascope_core.patterns.candidates import SIGNIFICANT
 from infrascope_core.patterns.co_occurrence import by_shift, chance_of_as_much
 from infrascope_core.patterns.contrasts import Unit, contrasts
 from infrascope_core.patterns.held import Held, Items, group_of, held
-from infrascope_core.patterns.rules import SIGNIFICANT, Tally, association_rules, pairs_of, run_overlaps, worth_reading
+from infrascope_core.patterns.rules import association_rules, worth_reading
+from infrascope_core.patterns.scopes import mined_groups
 from infrascope_core.patterns.sequences import OrderTally, onsets, order_of_run, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
-from infrascope_core.patterns.tables import GROUP_ALIASES
+from infrascope_core.patterns.tallies import Tally, pairs_of
 from infrascope_core.recipes import Recipe, recipe_of
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
+from infrascope_core.symbols.tables import BASKETS
 
 SHOWN = 5
 """Rules of a timing that `summary` shows."""
@@ -46,9 +48,7 @@ class Mined:
     @classmethod
     def of(cls, folder: DataFolder, platform: str, baskets: dict[str, pl.DataFrame] | None = None) -> Mined:
         """The runs of a folder; `baskets` by run key instead of its own, if given."""
-        lake = folder.lake
-        groups = set(lake.read(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)["metric_group"])
-        groups -= set(lake.read(GROUP_ALIASES).filter(platform=platform)["metric_group"])
+        lake, groups = folder.lake, mined_groups(folder, platform)
         runs = accepted(folder).filter(platform=platform).sort("run_key")
         tables = {key: lake.read(BASKETS, key) if baskets is None else baskets[key] for key in runs["run_key"]}
         tables = {key: table.filter(pl.col("metric_group").is_in(groups)) for key, table in tables.items()}
@@ -58,13 +58,13 @@ class Mined:
             for key, *path in runs.select("run_key", *WORKLOAD_KEY).iter_rows()
             for one in held(tables[key], items, "/".join(path))
         ]
-        return cls(platform, found, items, folder.settings.mining, recipe_of(folder))
+        # what holds up is counted, not what is stored of it
+        mining = folder.settings.mining.model_copy(update={"max_rules": np.iinfo(np.int64).max})
+        return cls(platform, found, items, mining, recipe_of(folder))
 
     def rules(self) -> pl.DataFrame:
         """What holds up."""
-        tally = Tally(self.items, self.settings.max_antecedent)
-        for one in self.runs:
-            tally.add(run_overlaps(one.holds, self.items, self.settings.max_antecedent))
+        tally = Tally.of(self.runs, self.items, self.settings.max_antecedent)
         return association_rules(tally, self.runs, self.platform, self.settings, self.recipe)
 
     def orders(self) -> pl.DataFrame:
@@ -230,16 +230,17 @@ def sets_with_own(mined: Mined, sets: int, seed: int) -> dict[str, float]:
 
 
 def sets_with_foreign(mined: Mined, sets: int, seed: int) -> dict[str, float]:
-    """Of runs with one group of another workload: in how many sets a rule of it is shown, by timing."""
+    """Of runs with one group of another workload: in how many sets a rule of it is shown, by timing and in all."""
     rng = np.random.default_rng(seed)
     groups = sorted(set(mined.items.groups))
-    own = course = 0
+    own = course = shown = 0
     for turn in range(sets):
         group = groups[turn % len(groups)]
         rules = foreign(mined, rng, group).rules()
         own += _about(worth_reading(rules, SHOWN, ["own"]), group)
         course += _about(worth_reading(rules, SHOWN, ["course"]), group)
-    return {"sets": sets, "own": own, "course": course}
+        shown += _about(rules.filter(pl.col("shown").is_not_null()), group)
+    return {"sets": sets, "own": own, "course": course, "shown": shown}
 
 
 def _about(rules: pl.DataFrame, group: str) -> bool:

@@ -20,14 +20,14 @@ from sklearn.svm import LinearSVC
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.numeric import Array
 from infrascope_core.patterns.identity import AS_CLAIMED, OTHER, TOO_FEW, UNKNOWN, run_identity
+from infrascope_core.patterns.scopes import unaliased_groups
 from infrascope_core.patterns.settings import IdentitySettings
 from infrascope_core.patterns.signatures import Signature, comparable, signatures
-from infrascope_core.patterns.tables import GROUP_ALIASES
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.symbols.discretization import baskets, fit_thresholds
-from infrascope_core.symbols.tables import CURATED_METRICS, GROUP_WINDOWS, THRESHOLDS
+from infrascope_core.symbols.tables import CURATED_METRICS, GROUP_WINDOWS
 
 OURS, FOREST, MACHINE = "nearest run", "random forest", "linear SVM"
 _TREES = 300
@@ -88,9 +88,7 @@ class _Runs:
         self.runs = runs
         self.workload = {key: "/".join(path) for key, *path in runs.select("run_key", *WORKLOAD_KEY).iter_rows()}
         lake = self.folder.lake
-        aliases = lake.read(GROUP_ALIASES).filter(platform=self.platform)["metric_group"]
-        groups = lake.read(THRESHOLDS).filter(platform=self.platform)["metric_group"]
-        self.groups = sorted(set(groups) - set(aliases))
+        self.groups = unaliased_groups(self.folder, self.platform)
         self.windows = {key: lake.read(GROUP_WINDOWS, key) for key in self.workload}
 
     def signatures(self, without: Sequence[str]) -> list[Signature]:

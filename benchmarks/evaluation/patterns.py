@@ -49,6 +49,8 @@ class PatternSet:
         Which of them.
     sets : int
         How many changed copies are mined; of some controls fewer.
+    planted : int
+        How many copies something is put into.
     """
 
     name: str
@@ -56,6 +58,7 @@ class PatternSet:
     path: Path
     platform: str
     sets: int
+    planted: int
 
 
 def main(words: list[str]) -> int:
@@ -107,6 +110,7 @@ def measure(pattern_set: PatternSet, data: Path) -> dict[str, Any]:
         "rules": rules.height,
         "own": rules.filter(timing="own").height,
         "course": rules.filter(timing="course").height,
+        "common": rules.filter(timing="common").height,
         "shown": worth_reading(rules, controls.SHOWN, ["own", "course"]).height,
         "orders": mined.orders().height,
         "old": old.height,
@@ -116,7 +120,7 @@ def measure(pattern_set: PatternSet, data: Path) -> dict[str, Any]:
         "foreign": controls.sets_with_foreign(mined, sets, seed=3),
         "halves": controls.confirmed(mined, 10, seed=4),
         "dealt": controls.sets_with_contrasts(mined, sets, seed=5),
-        "planted": {share: controls.found_planted(mined, sets, share, seed=6) for share in (0.5, 0.9)},
+        "planted": {share: controls.found_planted(mined, pattern_set.planted, share, seed=6) for share in (0.5, 0.9)},
         "lags": controls.found_lags(mined, sets, _LAG_S, seed=7),
         "levels": levels.compared(folder, pattern_set.platform, min(sets, 20)),
         "identity": {
@@ -142,6 +146,7 @@ def _sets(plan: dict[str, Any], roots: dict[str, Path], only: Sequence[str], mos
             path=roots[entry["root"]] / entry["path"],
             platform=entry["platform"],
             sets=min(entry["sets"], most or entry["sets"]),
+            planted=min(entry["planted"], most or entry["planted"]),
         )
         for entry in plan["data_sets"]
         if entry["root"] in roots and (not only or entry["name"] in only)

@@ -5,86 +5,114 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 import typer
 from rich.text import Text
 
 from infrascope_core.cli.console import DataOption, DebugOption, frame_table, one_sentence, stdout_console
+from infrascope_core.cli.page import open_in_browser
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.reports.wording import printable
+from infrascope_core.reports.wording import count, named, printable
+from infrascope_core.store.folder import DataFolder
+
+if TYPE_CHECKING:
+    from infrascope_core.comparing.sides import Sides
+
+_AD_HOC = "comparison"
+"""What a comparison that the settings do not declare goes by."""
+_NAMED = 5
+"""Most declared comparisons that a message lists."""
 
 
 def compare(
     before: Annotated[
-        list[str], typer.Argument(help="Run keys, patterns of them (quote the *), or folders of run files.")
+        list[str],
+        typer.Argument(
+            help="Run keys, patterns of them (quote the *), or folders of run files. "
+            "Without --with: a comparison that the settings declare."
+        ),
     ],
     after: Annotated[
-        list[str], typer.Option("--with", help="The same for the runs after the change; may be given several times.")
-    ],
+        list[str] | None,
+        typer.Option("--with", help="The same for the runs after the change; may be given several times."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All figures, as JSON.")] = False,
+    page: Annotated[Path | None, typer.Option("--page", help="Write a page for the browser to this file.")] = None,
+    show: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser; without --page, one in the data folder.")
+    ] = False,
     data: DataOption = Path("data"),
     debug: DebugOption = False,
 ) -> None:
-    """Did a change help? Compare runs before it with runs after it: run time, anomalies, energy, levels."""
+    """Did a change help? Compare runs before it with runs after it: run time, anomalies, throughput, energy, levels."""
     with one_sentence(debug):
-        from infrascope_core.comparing import verdict  # noqa: PLC0415 - for a fast `--help`
-        from infrascope_core.comparing.figures import figures_of  # noqa: PLC0415
+        from infrascope_core.pages.products import pages, write_comparison  # noqa: PLC0415 - for a fast `--help`
         from infrascope_core.pipeline import open_folder  # noqa: PLC0415
-        from infrascope_core.run_files.runs import accepted  # noqa: PLC0415
 
         folder = open_folder(data)
-        known = accepted(folder)["run_key"].sort().to_list()
-        sides = [_runs(asked, known) for asked in (before, after)]
-        both = sorted(set(sides[0]) & set(sides[1]))
-        if both:
-            raise InfraScopeError(f"{both[0]}: a run cannot be before and after the change")
-        found = verdict.compare(figures_of(folder, sides[0]), figures_of(folder, sides[1]))
+        name, sides = _declared(folder, before) if after is None else (_AD_HOC, _asked(folder, before, after))
         if as_json:
-            typer.echo(json.dumps(asdict(found), indent=1, sort_keys=True))
-            return
-        console = stdout_console()
-        console.print(Text(printable(found.sentence), style="bold"), soft_wrap=True)
-        for obstacle in found.obstacles:
-            console.print(Text(f"- {printable(obstacle)}"), soft_wrap=True)
-        rows = [
-            {
-                "figure": change.figure.name,
-                "before": verdict.shown(change.figure, change.before),
-                "after": verdict.shown(change.figure, change.after),
-                "difference": verdict.shown(change.figure, change.effect),
-                "interval": "too few runs"
-                if change.low is None or change.high is None
-                else f"{verdict.shown(change.figure, change.low)} to {verdict.shown(change.figure, change.high)}",
-                "q": "not tested" if change.q_value is None else f"{change.q_value:.3f}",
-            }
-            for change in verdict.worth_showing(found)
-        ]
-        title = f"{len(sides[0])} runs before, {len(sides[1])} after; medians over runs, 95 % intervals"
-        names = {name: name for name in ("figure", "before", "after", "difference", "interval", "q")}
-        console.print(frame_table(title, pl.DataFrame(rows), **names))
+            keys = {"before": [run.run_key for run in sides.before], "after": [run.run_key for run in sides.after]}
+            found = asdict(sides.comparison) | {"judged": sides.comparison.judged, "runs": keys}
+            typer.echo(json.dumps(found, indent=1, sort_keys=True))
+        else:
+            _print(sides)
+        file = page or (pages(folder) / f"{_AD_HOC}.html" if show else None)
+        if file is not None:
+            write_comparison(folder, name, sides, file)
+            if not as_json:
+                stdout_console().print(Text(str(file)), soft_wrap=True)
+            if show:
+                open_in_browser(file)
 
 
-def _runs(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Keys of the runs that are asked for.
+def _asked(folder: DataFolder, before: Sequence[str], after: Sequence[str]) -> Sides:
+    from infrascope_core.comparing.sides import chosen, compared  # noqa: PLC0415 - for a fast `--help`
+    from infrascope_core.run_files.runs import accepted  # noqa: PLC0415
+
+    known = accepted(folder)["run_key"].to_list()
+    return compared(folder, chosen(before, known), chosen(after, known))
+
+
+def _declared(folder: DataFolder, asked: Sequence[str]) -> tuple[str, Sides]:
+    """The comparison of this name, as the settings of the data folder declare it.
 
     Raises
     ------
     InfraScopeError
-        One of them names no run.
+        They declare none of this name.
     """
-    found: dict[str, None] = {}
-    for text in asked:
-        place = Path(text)
-        if place.is_dir():
-            stems = {file.name.partition(".")[0] for file in place.rglob("*") if file.is_file()}
-            matches = [key for key in known if key in stems or key.partition(".")[0] in stems]
-        else:
-            matches = [key for key in known if key == text or fnmatchcase(key, text)]
-        if not matches:
-            raise InfraScopeError(f"{text[:200]}: no accepted run is named so, nor is there a folder with such runs")
-        found |= dict.fromkeys(matches)
-    return list(found)
+    from infrascope_core.comparing.sides import compared_as_declared  # noqa: PLC0415 - for a fast `--help`
+
+    declared = {one.name: one for one in folder.settings.comparisons.declared}
+    if len(asked) == 1 and asked[0] in declared:
+        return asked[0], compared_as_declared(folder, declared[asked[0]])
+    known = f", or one comparison that the settings declare ({named(list(declared), _NAMED)})" if declared else ""
+    raise InfraScopeError(f"expected the runs after the change, as --with RUN{known}")
+
+
+def _print(sides: Sides) -> None:
+    from infrascope_core.comparing.verdict import difference, interval_of, shown, worth_showing  # noqa: PLC0415
+
+    found, console = sides.comparison, stdout_console()
+    console.print(Text(printable(found.sentence), style="bold"), soft_wrap=True)
+    for obstacle in found.obstacles:
+        console.print(Text(f"- {printable(obstacle)}"), soft_wrap=True)
+    rows = [
+        {
+            "figure": change.figure.name,
+            "before": shown(change.figure, change.before),
+            "after": shown(change.figure, change.after),
+            "difference": difference(change.figure, change.effect),
+            "interval": interval_of(change),
+            "q": "not tested" if change.q_value is None else f"{change.q_value:.3f}",
+        }
+        for change in worth_showing(found)
+    ]
+    if rows:
+        number = f"{count(len(sides.before), 'run')} before, {len(sides.after)} after"
+        title = f"{number}; medians over runs, 95 % intervals"
+        console.print(frame_table(title, pl.DataFrame(rows), **{name: name for name in rows[0]}))

@@ -42,8 +42,20 @@ def page(
             if not file.is_file():
                 GRAPH.make(folder, RUN_PAGE, key)
         stdout_console().print(Text(str(file)), soft_wrap=True)
-        if show and not webbrowser.open(file.absolute().as_uri()):
-            raise InfraScopeError("no browser could be opened; the file can be opened in any")
+        if show:
+            open_in_browser(file)
+
+
+def open_in_browser(file: Path) -> None:
+    """Open a page.
+
+    Raises
+    ------
+    InfraScopeError
+        There is no browser.
+    """
+    if not webbrowser.open(file.absolute().as_uri()):
+        raise InfraScopeError("no browser could be opened; the file can be opened in any")
 
 
 def serve(

@@ -107,7 +107,10 @@ def _show_rules(console: Console, summary: Summary) -> None:
         )
         of_scope = summary.rules.filter(scope=scope)
         if rules and of_scope.is_empty():
-            console.print("  none of them ties what is high or low in one subsystem to another")
+            console.print(
+                "  none of them ties what is high or low in one subsystem to another, "
+                "beyond what runs of any workload do"
+            )
         for title, timings in _TIMINGS.items():
             told = of_scope.filter(pl.col("timing").is_in(timings))["sentence"].to_list()
             if told:

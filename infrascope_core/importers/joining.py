@@ -2,7 +2,7 @@
 
 What belongs here: the rows of a run file, and the value of each column in them. Frames in, frames out.
 
-The rows are the moments at which most of the host's columns were read (docs/adr/0037), not those of a grid: a grid that
+The rows are the moments at which most of the host's columns were read (docs/adr/0038), not those of a grid: a grid that
 is as dense as the scrapes sees some of them twice and some never, which a counter's rate shows as a stop and a leap.
 """
 

@@ -1,9 +1,11 @@
-"""Pages: one for every run, and the index of all."""
+"""Pages: one for every run and every declared comparison, and the index of all."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import polars as pl
@@ -12,11 +14,17 @@ from infrascope_core.anomalies.judging import beside_references
 from infrascope_core.anomalies.reference_runs import baseline_version
 from infrascope_core.anomalies.run_features import reanalysed_hosts, window_length
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, BASELINES, LEVEL_OFFSETS, WINDOW_FEATURES
+from infrascope_core.comparing.figures import READ
+from infrascope_core.comparing.products import rests_on, runs_of_declared
+from infrascope_core.comparing.sides import Sides, compared_as_declared
+from infrascope_core.comparing.tables import RUN_COMPARISONS
+from infrascope_core.comparing.verdict import Outcome
 from infrascope_core.numeric import Array
+from infrascope_core.pages.comparison_content import OUTCOMES, comparison_view
 from infrascope_core.pages.fleet_content import fleet_content, fleet_row
 from infrascope_core.pages.html import CHART_LIBRARY, page, run_view
 from infrascope_core.pages.run_content import RunTables, chosen_metrics, epoch, run_data
-from infrascope_core.pages.tables import FLEET_PAGE, RUN_PAGE
+from infrascope_core.pages.tables import COMPARISON_PAGE, FLEET_PAGE, RUN_PAGE
 from infrascope_core.recipes import recipe_of
 from infrascope_core.reports.model import RunReport
 from infrascope_core.reports.products import report_files
@@ -113,10 +121,68 @@ def _fleet_page(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataF
         rows.append(fleet_row(run, report, scores, folder.lake.read(ANOMALY_EPISODES, key), link))
         tick(done, runs.height)
     view, data = fleet_content(rows, folder.lake.read(REJECTED_FILES), folder.lake.read(ANOMALY_PATTERNS))
+    view["comparisons"] = _comparisons(folder)
     text, file = page("fleet.html.jinja", FLEET_SCRIPTS, view, data), index_file(folder)
     write_text(file, text)
     row = (str(file.relative_to(folder.root)), len(text.encode()), len(rows))
     return pl.DataFrame([row], schema=FLEET_PAGE.schema, orient="row")
+
+
+# --- comparisons ---
+
+
+def comparison_file(folder: DataFolder, name: str) -> Path:
+    """Where the page of a comparison that the settings declare lies."""
+    return pages(folder) / "comparisons" / f"{name}.html"
+
+
+def write_comparison(folder: DataFolder, name: str, sides: Sides, file: Path) -> int:
+    """Write the page of a comparison to a file, anywhere, and return its size in bytes.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written.
+    """
+
+    def address(other: Path) -> str:
+        return quote(Path(os.path.relpath(other.absolute(), file.absolute().parent)).as_posix())
+
+    view = comparison_view(name, sides, lambda key: address(page_file(folder, key)), address(index_file(folder)))
+    text = page("comparison.html.jinja", (), view, {})
+    write_text(file, text)
+    return len(text.encode())
+
+
+def _comparison_page(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    declared = folder.settings.comparisons.declared
+    files = {one.name: comparison_file(folder, one.name) for one in declared}
+    made = known.filter(pl.col("comparison").is_in([name for name, file in files.items() if file.is_file()]))
+    current, rows = set(made["comparison"]), []
+    for done, one in enumerate(declared, start=1):
+        if one.name not in current:
+            sides, file = compared_as_declared(folder, one), files[one.name]
+            size = write_comparison(folder, one.name, sides, file)
+            found, number = sides.comparison, (len(sides.before), len(sides.after))
+            place = str(file.relative_to(folder.root))
+            rows.append((one.name, found.outcome, found.sentence, *number, list(found.obstacles), place, size))
+        tick(done, len(declared))
+    for file in set(comparison_file(folder, "").parent.glob("*.html")) - set(files.values()):
+        file.unlink(missing_ok=True)  # of comparisons that are declared no more
+    return pl.concat([made, pl.DataFrame(rows, COMPARISON_PAGE.schema, orient="row")]).sort("comparison")
+
+
+def _comparisons(folder: DataFolder) -> list[dict[str, str]]:
+    """What the index says of comparisons."""
+    return [
+        {
+            "name": row["comparison"],
+            "link": quote(comparison_file(folder, row["comparison"]).relative_to(pages(folder)).as_posix()),
+            "outcome": OUTCOMES[Outcome(row["outcome"])],
+            "sentence": row["sentence"],
+        }
+        for row in folder.lake.read(COMPARISON_PAGE).iter_rows(named=True)
+    ]
 
 
 PRODUCTS = (
@@ -145,10 +211,24 @@ PRODUCTS = (
     ),
     Product(
         _STAGE,
+        (COMPARISON_PAGE,),
+        Scope.COMPARED,
+        _comparison_page,
+        inputs=READ,
+        quotes=(RUN_COMPARISONS,),  # the same, figure by figure: both are made of the runs, unit by unit
+        settings=("comparisons",),
+        depends_on=rests_on,
+        units=runs_of_declared,
+        files=lambda folder, _: [comparison_file(folder, one.name) for one in folder.settings.comparisons.declared],
+        libraries=("html",),
+        decisions=(33, 35, 36),
+    ),
+    Product(
+        _STAGE,
         (FLEET_PAGE,),
         Scope.GATHERED,
         _fleet_page,
-        inputs=(ANOMALY_SCORES, ANOMALY_EPISODES, ANOMALY_REPORT, ANOMALY_PATTERNS, REJECTED_FILES),
+        inputs=(ANOMALY_SCORES, ANOMALY_EPISODES, ANOMALY_REPORT, ANOMALY_PATTERNS, COMPARISON_PAGE, REJECTED_FILES),
         files=lambda folder, _: [index_file(folder)],
         libraries=("html", "javascript"),
         decisions=(33,),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from infrascope_core.contract import INT, RUN_KEY, TEXT, Column, Table
+from infrascope_core.comparing.tables import COMPARISON
+from infrascope_core.contract import INT, RUN_KEY, TEXT, TEXTS, Column, Table
 
 RUN_PAGE = Table(
     "run_page",
@@ -24,5 +25,20 @@ FLEET_PAGE = Table(
         Column("page", TEXT, "the file, relative to the data folder"),
         Column("bytes", INT, "its size"),
         Column("runs", INT, "rows of runs"),
+    ),
+)
+COMPARISON_PAGE = Table(
+    "comparison_page",
+    "The verdict of every comparison that the settings declare, and its page for the browser.",
+    ("comparison",),
+    (
+        COMPARISON,
+        Column("outcome", TEXT, "better, worse, mixed or unchanged after the change; not_judged with too few runs"),
+        Column("sentence", TEXT, "what changed, in one sentence"),
+        Column("runs_before", INT, "runs before the change"),
+        Column("runs_after", INT, "runs after it"),
+        Column("limits", TEXTS, "what is not comparable, or limits the comparison"),
+        Column("page", TEXT, "the file, relative to the data folder"),
+        Column("bytes", INT, "its size"),
     ),
 )

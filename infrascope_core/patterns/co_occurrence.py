@@ -109,10 +109,22 @@ class Overlap:
         windows = max(left.windows, 1)
         both = left.holds @ right.holds.T
         expected = np.outer(left.count, right.count) / windows
-        # all frequencies but 0 and the highest of an even number stand for two
-        times = np.where(2 * np.arange(1, left.power.shape[1] + 1) == windows, 1.0, 2.0)
-        variance = (left.power * times) @ right.power.T / windows**2
-        informative = np.outer(left.varies, right.varies) & (variance > _ROUNDING)
+        variance = (left.power * _times(left)) @ right.power.T / windows**2
+        return cls._of(both, expected, variance, np.outer(left.varies, right.varies))
+
+    @classmethod
+    def of_pairs(cls, left: Mask, right: Mask) -> Overlap:
+        """The same of each antecedent with the consequent in the same column alone: antecedents x 1."""
+        a, c = Side.of(left), Side.of(right)
+        windows = max(a.windows, 1)
+        both = (a.holds * c.holds).sum(axis=1)
+        variance = (a.power * _times(a) * c.power).sum(axis=1) / windows**2
+        expected, vary = a.count * c.count / windows, a.varies & c.varies
+        return cls._of(both[:, None], expected[:, None], variance[:, None], vary[:, None])
+
+    @classmethod
+    def _of(cls, both: Array, expected: Array, variance: Array, vary: Mask) -> Overlap:
+        informative = vary & (variance > _ROUNDING)
         variance = np.where(informative, variance, 0.0)
         excess = np.where(informative, both - expected, 0.0)
         known, more, present = (np.asarray(mask, dtype=np.float64) for mask in (informative, excess > 0, both > 0))
@@ -146,6 +158,11 @@ class Overlap:
     def _excess(self) -> Array:
         """Runs in which a side does not vary have none: both is what is expected."""
         return self.both - self.expected
+
+
+def _times(side: Side) -> Array:
+    """How many frequencies each one kept stands for: all but 0 and the highest of an even number stand for two."""
+    return np.where(2 * np.arange(1, side.power.shape[1] + 1) == max(side.windows, 1), 1.0, 2.0)
 
 
 def _standardised(excess: Array, variance: Array) -> Array:

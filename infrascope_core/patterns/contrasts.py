@@ -1,8 +1,8 @@
 """Contrasts: what one kind of run does more of than another, and what a known fault changes.
 
-What belongs here: the comparisons and their tests. A run (and host) has one value an item, the share of its windows
-that hold it; so two kinds of runs are two samples of a few values each (Mann and Whitney, 1947). A fault is held
-against the rest of the same runs, by the test of `co_occurrence`.
+What belongs here: the comparisons and their tests. A run has one value an item, the share of its windows that hold it;
+so two kinds of runs are two samples of a few values each (Mann and Whitney, 1947). Hosts of one job see the same things
+happen and are one value, their mean. A fault is held against the rest of the same runs, by the test of `co_occurrence`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from scipy import stats
 from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
+from infrascope_core.patterns.candidates import SIGNIFICANT
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
-from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of
-from infrascope_core.patterns.rules import SIGNIFICANT
+from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of, jobs
 from infrascope_core.patterns.sentences import contrast_sentence
 from infrascope_core.patterns.tables import CONTRASTS
 from infrascope_core.patterns.telling import Row, few, in_words
@@ -81,7 +81,10 @@ def contrasts(
         `too_few_runs`. Benjamini and Hochberg's correction is over all that were tested.
     """
     shares = np.stack([run.holds.mean(axis=0) if len(run.holds) else np.zeros(len(items.names)) for run in runs])
-    rows = [row for sides in _comparisons(units) for row in _compared(sides, shares, items)]
+    job = np.zeros(len(runs), dtype=np.int64)
+    for number, hosts in enumerate(jobs(runs)):
+        job[hosts] = number
+    rows = [row for sides in _comparisons(units) for row in _compared(sides, shares, job, items)]
     rows += list(_of_faults(runs, faults, items))
     table = pl.DataFrame(
         [{"scope": platform, **row} for row in rows],
@@ -137,10 +140,19 @@ def _comparisons(units: Sequence[Unit]) -> Iterator[_Sides]:
                 yield _Sides(HOST, f"{phase} {workload}", host, "the other hosts", np.array(mine), np.array(peers))
 
 
-def _compared(sides: _Sides, shares: Array, items: Items) -> Iterator[dict[str, object]]:
-    needed = runs_needed(len(sides.own), len(sides.other))
+def _by_job(shares: Array, job: Ints) -> Array:
+    """The mean of each job's hosts: jobs x items."""
+    numbers, which, hosts = np.unique(job, return_inverse=True, return_counts=True)
+    total = np.zeros((len(numbers), shares.shape[1]))
+    np.add.at(total, which, shares)
+    return total / hosts[:, None]
+
+
+def _compared(sides: _Sides, shares: Array, job: Ints, items: Items) -> Iterator[dict[str, object]]:
+    of_own, of_other = (_by_job(shares[side], job[side]) for side in (sides.own, sides.other))
+    needed = runs_needed(len(of_own), len(of_other))
     for column, item in enumerate(items.names):
-        own, other = shares[sides.own, column], shares[sides.other, column]
+        own, other = of_own[:, column], of_other[:, column]
         if not own.any() and not other.any():
             continue
         low, high = sorted((own.mean(), other.mean()))

@@ -6,7 +6,7 @@ are in the order of time, and none of them is a case of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -41,6 +41,11 @@ class Items:
         """Items of these names, in the order of their groups."""
         keyed = sorted((group_of(name), name) for name in set(names))
         return cls(tuple(name for _, name in keyed), tuple(group for group, _ in keyed))
+
+    @classmethod
+    def of_groups(cls, groups: Iterable[str]) -> Items:
+        """All levels of these metric groups."""
+        return cls.of([f"{group}_{level}" for group in groups for level in LEVELS])
 
     @property
     def group(self) -> Ints:
@@ -113,3 +118,26 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
             Held(str(run_key), str(host), workload, holds, windows["start_ts"].to_list(), windows["window"].to_numpy())
         )
     return found
+
+
+def jobs(runs: Sequence[Held]) -> list[list[int]]:
+    """Runs by job, by number: those of one workload whose times overlap are hosts of one.
+
+    Returns
+    -------
+    list of list of int
+        The runs of each job, the one that begins first before the others; jobs by workload, then by their begin. A run
+        without windows is a job by itself.
+    """
+    found: list[list[int]] = []
+    until: dict[str, datetime] = {}
+    timed = [number for number, run in enumerate(runs) if run.start]
+    for number in sorted(timed, key=lambda number: (runs[number].workload, runs[number].start[0], number)):
+        run = runs[number]
+        last = until.get(run.workload)
+        if last is not None and run.start[0] <= last:
+            found[-1].append(number)
+        else:
+            found.append([number])
+        until[run.workload] = run.start[-1] if last is None else max(last, run.start[-1])
+    return found + [[number] for number, run in enumerate(runs) if not run.start]

@@ -9,6 +9,7 @@ Counts are integers throughout; `mlxtend.frequent_patterns.fpgrowth` is the orac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -18,27 +19,109 @@ from numpy.typing import NDArray
 
 from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.frames import numbered
+from infrascope_core.numeric import Ints, Mask
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 
 _WORD = 64
 
 Bits = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 
-def basket_count(baskets: pl.DataFrame) -> int:
-    """Number of baskets (run, host and window) among the rows; the denominator of every support."""
-    return baskets.select(pl.struct(WINDOW_KEY).n_unique()).item() if baskets.height else 0
+@dataclass(frozen=True, eq=False)
+class BasketBits:
+    """Baskets of a scope, one bit each.
+
+    Attributes
+    ----------
+    names : pl.Series
+        Items, sorted.
+    bits : ndarray of uint64, items x words
+        Which baskets hold each item. Every run starts at a word of its own, so that "occurs in this run" is "has a bit
+        in these words".
+    starts : ndarray of int
+        The word at which each run starts.
+    total : int
+        How many baskets there are: the denominator of every support.
+    """
+
+    names: pl.Series
+    bits: Bits
+    starts: Ints
+    total: int
+
+    @classmethod
+    def of_table(cls, baskets: pl.DataFrame, min_support: float) -> BasketBits:
+        """From rows of the table `baskets`, in any order; rows without an item only count as baskets.
+
+        Items that are not frequent get no bits: they are in no frequent itemset, and there may be very many.
+        """
+        keys, basket = numbered(baskets, WINDOW_KEY)
+        runs = keys.group_by("run_key", maintain_order=True).len()["len"].to_numpy().astype(np.int64)
+        words = -(-runs // _WORD)
+        starts = _starts(words)
+        first = np.concatenate([[0], np.cumsum(runs)[:-1]])
+        place = np.arange(keys.height) + np.repeat(starts * _WORD - first, runs)
+        common = baskets["item"].drop_nulls().value_counts().filter(pl.col("count") / keys.height >= min_support)
+        names = common["item"].sort()
+        numbers = np.arange(len(names))
+        code = baskets["item"].replace_strict(names, numbers, default=-1, return_dtype=pl.Int64).to_numpy()
+        bits = np.zeros((len(names), int(words.sum()) * _WORD // 8), dtype=np.uint8)
+        row = np.empty(bits.shape[1] * 8, dtype=bool)
+        order = np.argsort(code, kind="stable")
+        bounds = np.searchsorted(code[order], np.arange(len(names) + 1))
+        for item, (begin, end) in enumerate(pairwise(bounds)):
+            row[:] = False
+            row[place[basket[order[begin:end]]]] = True
+            bits[item] = np.packbits(row)
+        return cls(names, bits.view(np.uint64), starts, keys.height)
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[RunBits], names: Sequence[str]) -> BasketBits:
+        """From runs whose bits have the same items, which are named."""
+        order = np.argsort(np.array(names, dtype=object), kind="stable")
+        words = np.array([run.bits.shape[1] for run in runs], dtype=np.int64)
+        bits = np.hstack([np.zeros((len(names), 0), dtype=np.uint64), *(run.bits for run in runs)])
+        return cls(pl.Series([names[i] for i in order]), bits[order], _starts(words), sum(run.baskets for run in runs))
 
 
-def frequent_itemsets(baskets: pl.DataFrame, scope: str, settings: MiningSettings) -> pl.DataFrame:
+@dataclass(frozen=True, eq=False)
+class RunBits:
+    """Baskets of one run.
+
+    Attributes
+    ----------
+    bits : ndarray of uint64, items x words
+        Which baskets hold each item.
+    baskets : int
+        How many there are.
+    """
+
+    bits: Bits
+    baskets: int
+
+    @classmethod
+    def of(cls, holds: Mask) -> RunBits:
+        """From windows x items."""
+        words = -(-len(holds) // _WORD)
+        padded = np.zeros((holds.shape[1], words * _WORD), dtype=bool)
+        padded[:, : len(holds)] = holds.T
+        return cls(np.packbits(padded, axis=1).view(np.uint64), len(holds))
+
+
+def _starts(words: Ints) -> Ints:
+    """Where runs of so many words begin; one without any has no place."""
+    words = words[words > 0]
+    return np.concatenate([[0], np.cumsum(words)[:-1]]).astype(np.int64)
+
+
+def frequent_itemsets(baskets: pl.DataFrame | BasketBits, scope: str, settings: MiningSettings) -> pl.DataFrame:
     """Mine the itemsets that at least `min_support` of one scope's baskets hold.
 
     Parameters
     ----------
-    baskets : polars.DataFrame
-        Rows of the table `baskets` of one scope, in any order; rows without an item only count as baskets.
+    baskets : polars.DataFrame or BasketBits
+        Rows of the table `baskets` of one scope, in any order, or the same as bits.
     scope : str
         Written into the column `scope`.
     settings : MiningSettings
@@ -55,25 +138,25 @@ def frequent_itemsets(baskets: pl.DataFrame, scope: str, settings: MiningSetting
     An itemset is closed if no superset has its count, maximal if no superset is frequent. Support never grows
     with size, so looking at supersets of one item more suffices.
     """
-    if baskets.is_empty():
+    if isinstance(baskets, pl.DataFrame):
+        if baskets.is_empty():
+            return FREQUENT_ITEMSETS.empty()
+        baskets = BasketBits.of_table(baskets, settings.min_support)
+    if baskets.total < max(settings.min_baskets, 1):
         return FREQUENT_ITEMSETS.empty()
-    names, bits, starts, total = _bitsets(baskets, settings.min_support)
-    if total < max(settings.min_baskets, 1):
-        return FREQUENT_ITEMSETS.empty()
-    miner = _Eclat(least_count(total, settings.min_support), settings.max_size + 1, starts)
-    miner.mine(bits)
+    miner = _mined(baskets, settings.min_support, settings.max_size + 1)
     levels = miner.levels()
     frames = []
     for size, level in enumerate(levels[: settings.max_size], start=1):
         has_superset, same_count = _supersets(levels, size)
-        items = names.gather(level.items.ravel()).reshape((len(level.items), size)).cast(pl.List(pl.String))
+        items = baskets.names.gather(level.items.ravel()).reshape((len(level.items), size)).cast(pl.List(pl.String))
         frames.append(
             pl.DataFrame(
                 {
                     "items": items,
                     "size": np.full(len(level.counts), size, dtype=np.int64),
                     "count": level.counts,
-                    "support": level.counts / total,
+                    "support": level.counts / baskets.total,
                     "runs": level.runs,
                     "closed": ~same_count,
                     "maximal": ~has_superset,
@@ -90,46 +173,24 @@ def frequent_itemsets(baskets: pl.DataFrame, scope: str, settings: MiningSetting
     )
 
 
-def count_itemsets(baskets: pl.DataFrame, min_support: float, max_size: int) -> list[int]:
-    """How many itemsets of each size from 1 to `max_size` are frequent; for `baskets` see `frequent_itemsets`."""
-    if baskets.is_empty():
+def count_itemsets(baskets: BasketBits, min_support: float, max_size: int) -> list[int]:
+    """How many itemsets of each size from 1 to `max_size` are frequent."""
+    if not baskets.total:
         return [0] * max_size
-    _, bits, starts, total = _bitsets(baskets, min_support)
-    miner = _Eclat(least_count(total, min_support), max_size, starts)
-    miner.mine(bits)
+    miner = _mined(baskets, min_support, max_size)
     return [*miner.sizes, *[0] * (max_size - len(miner.sizes))]
+
+
+def _mined(baskets: BasketBits, min_support: float, max_size: int) -> _Eclat:
+    miner = _Eclat(least_count(baskets.total, min_support), max_size, baskets.starts)
+    miner.mine(baskets.bits)
+    return miner
 
 
 def least_count(total: int, min_support: float) -> int:
     """Smallest count whose share reaches the minimum (a ceiling would trip over 0.07 * 100 > 7)."""
     counts = np.arange(1, total + 1)
     return int(counts[np.argmax(counts / total >= min_support)])
-
-
-def _bitsets(baskets: pl.DataFrame, min_support: float) -> tuple[pl.Series, Bits, Ints, int]:
-    """Names of the frequent items, one row of bits per item, the word at which each run starts, and how many baskets.
-
-    Every run starts at a word of its own, so that "occurs in this run" is "has a bit in these words". What is not
-    frequent gets no bits: it is in no frequent itemset.
-    """
-    keys, basket = numbered(baskets, WINDOW_KEY)
-    runs = keys.group_by("run_key", maintain_order=True).len()["len"].to_numpy().astype(np.int64)
-    words = -(-runs // _WORD)
-    starts = np.concatenate([[0], np.cumsum(words)[:-1]]).astype(np.int64)
-    first = np.concatenate([[0], np.cumsum(runs)[:-1]])
-    place = np.arange(keys.height) + np.repeat(starts * _WORD - first, runs)
-    common = baskets["item"].drop_nulls().value_counts().filter(pl.col("count") / keys.height >= min_support)
-    names = common["item"].sort()
-    code = baskets["item"].replace_strict(names, np.arange(len(names)), default=-1, return_dtype=pl.Int64).to_numpy()
-    bits = np.zeros((len(names), int(words.sum()) * _WORD // 8), dtype=np.uint8)
-    row = np.empty(bits.shape[1] * 8, dtype=bool)
-    order = np.argsort(code, kind="stable")
-    bounds = np.searchsorted(code[order], np.arange(len(names) + 1))
-    for item, (begin, end) in enumerate(pairwise(bounds)):
-        row[:] = False
-        row[place[basket[order[begin:end]]]] = True
-        bits[item] = np.packbits(row)
-    return names, bits.view(np.uint64), starts, keys.height
 
 
 @dataclass

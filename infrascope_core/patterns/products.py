@@ -12,14 +12,22 @@ import polars as pl
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.numeric import Mask
 from infrascope_core.patterns.aliases import group_aliases
+from infrascope_core.patterns.candidates import to_be_tested
 from infrascope_core.patterns.contrasts import Unit, contrasts
 from infrascope_core.patterns.counts import basket_counts, item_frequencies, item_pairs
-from infrascope_core.patterns.held import LEVELS, Held, Items, held
+from infrascope_core.patterns.held import Held, Items
 from infrascope_core.patterns.identity import run_identity
-from infrascope_core.patterns.itemsets import frequent_itemsets
+from infrascope_core.patterns.itemsets import BasketBits, frequent_itemsets
 from infrascope_core.patterns.phases import phase_changes
-from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps, to_be_tested
-from infrascope_core.patterns.scopes import same_scopes, scopes
+from infrascope_core.patterns.rules import association_rules
+from infrascope_core.patterns.scopes import (
+    bits_of_run,
+    held_by_run,
+    mined_groups,
+    same_scopes,
+    scopes,
+    unaliased_groups,
+)
 from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.signatures import Signature, signatures, workload_signatures
@@ -37,6 +45,7 @@ from infrascope_core.patterns.tables import (
     SEQUENTIAL_PATTERNS,
     WORKLOAD_SIGNATURES,
 )
+from infrascope_core.patterns.tallies import Tally, run_overlaps
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted, rows_of_run
 from infrascope_core.run_files.tables import FAULTS
@@ -60,14 +69,17 @@ def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Da
 
 
 def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining, runs_of = folder.settings.mining, _mined(scopes(accepted(folder)))
-    found = [FREQUENT_ITEMSETS.empty()]
-    for done, (scope, keys) in enumerate(runs_of.items(), start=1):
-        groups = _mined_groups(folder, scope.split("/")[0])
-        baskets = folder.lake.read_all(BASKETS, keys).filter(pl.col("metric_group").is_in(groups))
-        found.append(frequent_itemsets(baskets, scope, mining))
-        tick(done, len(runs_of))
-    return pl.concat(found)
+    mining, runs, done = folder.settings.mining, accepted(folder).sort("run_key"), 0
+    mined, found = _mined(scopes(runs)), {}
+    for platform, groups, items in _platforms(folder, runs):
+        bits = {key: bits_of_run(folder, key, groups, items) for key in runs.filter(platform=platform)["run_key"]}
+        for scope, keys in mined.items():
+            if scope.split("/")[0] == platform:
+                own = BasketBits.of_runs([bits[key] for key in keys], items.names)
+                found[scope] = frequent_itemsets(own, scope, mining)
+                done += 1
+                tick(done, len(mined))
+    return pl.concat([FREQUENT_ITEMSETS.empty(), *(found[scope] for scope in mined)])
 
 
 def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -111,9 +123,10 @@ def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
     for platform, groups, items in _platforms(folder, runs):
         own, units, faults = [], [], []
         of_platform = runs.filter(platform=platform)
-        for key, phase, workload in of_platform.select("run_key", "phase", "workload").iter_rows():
+        for key, *path in of_platform.select("run_key", *WORKLOAD_KEY).iter_rows():
             labels = folder.lake.read(FAULTS, key)
-            for one in _held(folder, key, groups, items, ""):
+            _, phase, workload = path
+            for one in held_by_run(folder, key, groups, items, "/".join(path)):
                 own.append(one)
                 units.append(Unit(phase, workload, one.host))
                 faults.append(_windows_of_faults(one, labels))
@@ -138,17 +151,16 @@ def _windows_of_faults(run: Held, labels: pl.DataFrame) -> dict[str, Mask]:
 def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """What there was to go by: counted from the baskets, because a scope without rules leaves none behind."""
     runs, mining = accepted(folder).sort("run_key"), folder.settings.mining
-    found = dict(folder.lake.read(ASSOCIATION_RULES).group_by("scope").len().iter_rows())
+    found = dict(folder.lake.read(ASSOCIATION_RULES).select("scope", "holding").unique().iter_rows())
     rows = []
     for platform, groups, items in _platforms(folder, runs):
-        own = {key: _held(folder, key, groups, items, "") for key in runs.filter(platform=platform)["run_key"]}
+        own = {key: held_by_run(folder, key, groups, items, "") for key in runs.filter(platform=platform)["run_key"]}
         runs_of = scopes(runs.filter(platform=platform))
         same = same_scopes(runs_of)
         for scope, keys in runs_of.items():
             members = [one for key in keys for one in own[key]]
-            holds = np.concatenate([one.holds for one in members]) if members else np.zeros((0, len(items.names)))
-            both = holds.T.astype(np.float64) @ holds
-            tested = to_be_tested(both, len(holds), items, mining) if len(holds) >= mining.min_baskets else 0
+            holds = np.concatenate([np.zeros((0, len(items.names)), dtype=bool), *(one.holds for one in members)])
+            tested = to_be_tested(holds, items, mining) if len(holds) >= mining.min_baskets else 0
             rules = int(found.get(same.get(scope, scope), 0))
             why = None if rules else _why_none(len(holds), len(members), len(groups), tested, mining)
             rows.append((scope, same.get(scope), len(members), len(holds), len(groups), tested, rules, why))
@@ -188,10 +200,10 @@ def _whole_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, 
     thresholds = folder.lake.read(THRESHOLDS)
     for platform in runs["platform"].unique().sort():
         groups = thresholds.filter(platform=platform)["metric_group"].sort().to_list()
-        items = Items.of([f"{group}_{level}" for group in groups for level in LEVELS])
+        items = Items.of_groups(groups)
         of_platform, own = runs.filter(platform=platform), {}
         for key in of_platform["run_key"]:
-            own[key] = _held(folder, key, groups, items, "")
+            own[key] = held_by_run(folder, key, groups, items, "")
             done += 1
             tick(done, runs.height)
         for scope, keys in _mined(scopes(of_platform)).items():
@@ -215,27 +227,21 @@ def _signatures(folder: DataFolder, tick: Tick) -> Iterator[tuple[list[str], lis
     tells its workload.
     """
     runs, done = accepted(folder).sort("run_key"), 0
-    thresholds, aliases = folder.lake.read(THRESHOLDS), folder.lake.read(GROUP_ALIASES)
     for platform in runs["platform"].unique().sort():
-        groups = set(thresholds.filter(platform=platform)["metric_group"])
-        ordered = sorted(groups - set(aliases.filter(platform=platform)["metric_group"]))
+        groups = unaliased_groups(folder, platform)
         own: list[Signature] = []
         for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
-            own += signatures(folder.lake.read(BASKETS, key), ordered, "/".join(path))
+            own += signatures(folder.lake.read(BASKETS, key), groups, "/".join(path))
             done += 1
             tick(done, runs.height)
-        yield ordered, own
+        yield groups, own
 
 
 def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, list[str], Items]]:
     """Each platform with the groups that are mined, and their items."""
     for platform in runs["platform"].unique().sort():
-        groups = _mined_groups(folder, platform)
-        yield platform, groups, Items.of([f"{group}_{level}" for group in groups for level in LEVELS])
-
-
-def _held(folder: DataFolder, key: str, groups: list[str], items: Items, workload: str) -> list[Held]:
-    return held(folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(groups)), items, workload)
+        groups = mined_groups(folder, platform)
+        yield platform, groups, Items.of_groups(groups)
 
 
 class _Adds(Protocol):
@@ -260,7 +266,7 @@ def _scopes(
             while open_scopes and open_scopes[-1][0] not in scopes_of_run:
                 yield open_scopes.pop()
             open_scopes += [(scope, empty(items), []) for scope in scopes_of_run[len(open_scopes) :]]
-            for one in _held(folder, key, groups, items, "/".join(path)):
+            for one in held_by_run(folder, key, groups, items, "/".join(path)):
                 part = of_run(one, items)
                 for _, total, own in open_scopes:
                     total.add(part)
@@ -269,13 +275,6 @@ def _scopes(
             tick(done, runs.height)
         while open_scopes:
             yield open_scopes.pop()
-
-
-def _mined_groups(folder: DataFolder, platform: str) -> list[str]:
-    """Groups of a platform that carry information of their own: neither degenerate nor an alias."""
-    informative = folder.lake.read_cached(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)
-    aliases = folder.lake.read_cached(GROUP_ALIASES).filter(platform=platform)
-    return sorted(set(informative["metric_group"]) - set(aliases["metric_group"]))
 
 
 def _phase_changes(folder: DataFolder, key: str) -> pl.DataFrame:
@@ -320,7 +319,7 @@ PRODUCTS = (
         Scope.MINED,
         _association_rules,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
-        code_version="2",
+        code_version="3",
         settings=("mining",),
         depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         libraries=("numpy", "scipy"),
@@ -352,7 +351,7 @@ PRODUCTS = (
         Scope.MINED,
         _contrasts,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, FAULTS),
-        code_version="2",
+        code_version="3",
         libraries=("numpy", "scipy"),
         decisions=(31,),
     ),

@@ -14,9 +14,9 @@ import polars as pl
 from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
+from infrascope_core.patterns.candidates import SIGNIFICANT
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
 from infrascope_core.patterns.held import MEDIUM, Held, Items, group_of, level_of
-from infrascope_core.patterns.rules import SIGNIFICANT
 from infrascope_core.patterns.sentences import sequence_sentence
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import SEQUENTIAL_PATTERNS

@@ -14,8 +14,8 @@ class MiningSettings(Section):
     """Share of a scope's baskets (1 %, as in the InfraScope notebook)."""
     max_size: int = Field(4, ge=1)
     """Most items of an itemset; longer ones repeat their parts and multiply the table."""
-    max_antecedent: int = Field(2, ge=1, le=2)
-    """Most items on the left of a rule."""
+    max_antecedent: int = Field(2, ge=1, le=3)
+    """Most items on the left of a rule; with three, mining takes longer and a sentence says less."""
     min_gain: float = Field(0.1, ge=0, lt=1)
     """Least confidence of a rule beyond what the same runs make one expect, and beyond what a part of its left side
     has."""

@@ -68,11 +68,12 @@ ASSOCIATION_RULES = Table(
         Column("p_value", REAL, "share of the ways to shift each run by itself that give at least as much overlap"),
         Column("q_value", REAL, "Benjamini-Hochberg over all that were tested in the scope"),
         Column("tested", INT, "rules that were tested in the scope"),
+        Column("holding", INT, "those that hold up; at most `mining.max_rules` of them are stored"),
         Column(
             "timing",
             TEXT,
             "own: the sides meet at times of the run's own; course: in the course of every run of the workload; "
-            "undecided: neither is shown; unknown: no workload has two runs",
+            "common: perhaps of any workload; undecided: none of these is shown; unknown: no workload has two runs",
         ),
         Column("cross_subsystem", FLAG, "the two sides share no subsystem"),
         Column("shown", INT, "rank among the rules of the scope that people are shown; none of those that are not"),
@@ -114,7 +115,7 @@ MINED_SCOPES = Table(
         Column("windows", INT, "their windows", of=("baskets.window",)),
         Column("groups", INT, "metric groups that are informative and no aliases", of=("thresholds.degenerate",)),
         Column("tested", INT, "rules that were tested", of=("baskets.item",)),
-        Column("rules", INT, "rules that hold up", of=("association_rules.z",)),
+        Column("rules", INT, "rules that hold up", of=("association_rules.holding",)),
         Column("why", TEXT, "why there are none; none where there are"),
     ),
 )
@@ -154,7 +155,7 @@ CONTRASTS = Table(
         Column("item", TEXT, "what is held", of=("baskets.item",)),
         Column("share", REAL, "share of the windows that hold it, the mean over runs; of a fault, of all its windows"),
         Column("other_share", REAL, "the same of the other side"),
-        Column("runs", INT, "runs and hosts", of=("baskets.run_key",)),
+        Column("runs", INT, "runs; hosts of one job are one", of=("baskets.run_key",)),
         Column("other_runs", INT, "those of the other side", of=("baskets.run_key",)),
         Column("growth_rate", REAL, "larger share / smaller share; infinite if that is 0"),
         Column("separated", FLAG, "every run of one side is above every run of the other"),

@@ -8,16 +8,22 @@ side shares with another run's right side is that schedule; what it shares only 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 import numpy as np
+from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, normal_chance
-from infrascope_core.patterns.held import Held
+from infrascope_core.patterns.held import Held, jobs
 from infrascope_core.patterns.settings import MiningSettings
 
-OWN, COURSE, UNDECIDED, UNKNOWN = "own", "course", "undecided", "unknown"
+OWN, COURSE, COMMON, UNDECIDED, UNKNOWN = "own", "course", "common", "undecided", "unknown"
 _SIGNIFICANT = 0.05
+_ROUNDING = 1e-6
+"""Sums that differ by less, in windows, are equal."""
+_MOST_RUNS = 32
+"""Most runs that right sides of any workload are taken from: their number grows with its square, and so many tell."""
 
 Sides = Sequence[tuple[Mask, Mask]]
 """The two sides of a rule in every run."""
@@ -38,55 +44,93 @@ def timings(rules: Iterable[Sides], runs: Sequence[Held], settings: MiningSettin
     Returns
     -------
     list of str
-        `own`: the sides overlap more within runs than between runs of one workload, more than in 95 % of the ways in
-        which right sides can be exchanged, corrected for the number of rules (Holm, 1979). `course`: they do not, and
-        they overlap between runs more than shifts of one of them would have it. `undecided`: neither is shown.
+        `own`: the sides overlap more within runs than between runs of one workload, beyond what exchanging right sides
+        gives (Benjamini-Hochberg over the rules). `course`: they do not, but they overlap between runs more than shifts
+        of one of them would have it, and more than right sides of any workload would. `common`: the latter is not
+        shown, and runs of all workloads may have that course. `undecided`: no overlap between runs is shown either.
         `unknown`: no workload has two runs, one after another.
     """
     groups = _workloads(runs)
     rng = np.random.default_rng(settings.random_state)
-    # each row is a permutation of the group's runs; the same for all rules
-    orders = [rng.permuted(np.tile(np.arange(len(group)), (settings.exchanges, 1)), axis=1) for group in groups]
-    found = [_of_rule(sides, groups, orders) for sides in rules]
-    order = np.argsort([own for own, _ in found], kind="stable")
-    labels = [UNDECIDED] * len(found)
-    still_own = True
-    for rank, rule in enumerate(order):
-        own, between = found[rule]
-        if not groups:
-            labels[rule] = UNKNOWN
-            continue
-        still_own = still_own and own <= _SIGNIFICANT / (len(found) - rank)
-        labels[rule] = OWN if still_own else COURSE if between < _SIGNIFICANT else UNDECIDED
-    return labels
+    # the same for all rules
+    orders = [_orders(rng, len(group), settings) for group in groups]
+    some = _some_of_each(groups)
+    any_order = _orders(rng, len(some), settings)
+    found = [(_of_rule(sides, groups, orders), _beyond([sides[run] for run in some])) for sides in rules]
+    if not groups or not found:
+        return [UNKNOWN] * len(found)
+    own, between = np.array([chances for chances, _ in found]).T
+    labels = np.where(between < _SIGNIFICANT, COURSE, UNDECIDED).astype(object)
+    labels[false_discovery_control(own) < _SIGNIFICANT] = OWN
+    course = np.flatnonzero(labels == COURSE)
+    if len(groups) > 1 and len(course):
+        alike = [
+            _chance(np.trace(beyond), _exchanged(beyond, any_order)) for _, beyond in map(found.__getitem__, course)
+        ]
+        labels[course[false_discovery_control(alike) >= _SIGNIFICANT]] = COMMON
+    return list(labels)
+
+
+def _orders(rng: np.random.Generator, runs: int, settings: MiningSettings) -> Ints:
+    """Permutations of runs, runs x exchanges: each as places in a matrix runs x runs that is laid out flat."""
+    orders = rng.permuted(np.tile(np.arange(runs)[:, None], settings.exchanges), axis=0)
+    return orders + runs * np.arange(runs)[:, None]
+
+
+def _some_of_each(groups: Sequence[Ints]) -> Ints:
+    """As many runs of each workload, so far as there are, and not too many."""
+    in_turn = [run for each in zip_longest(*groups, fillvalue=-1) for run in each if run >= 0]
+    return np.array(sorted(in_turn[:_MOST_RUNS]), dtype=np.int64)
 
 
 def _workloads(runs: Sequence[Held]) -> list[Ints]:
-    """Runs of each workload that has several, one after another: hosts of one job have their times in common."""
-    by_start = sorted((run for run in range(len(runs)) if runs[run].start), key=lambda run: (runs[run].start[0], run))
+    """Runs of each workload that has several jobs, one of each: hosts of one job have their times in common."""
     groups: dict[str, list[int]] = {}
-    for number in by_start:
-        members = groups.setdefault(runs[number].workload, [])
-        if not members or runs[number].start[0] > runs[members[-1]].start[-1]:
-            members.append(number)
-    return [np.array(members) for _, members in sorted(groups.items()) if len(members) > 1]
+    for first, *_ in jobs(runs):
+        if runs[first].start:
+            groups.setdefault(runs[first].workload, []).append(first)
+    return [np.array(members) for members in groups.values() if len(members) > 1]
 
 
 def _of_rule(sides: Sides, groups: Sequence[Ints], orders: Sequence[Ints]) -> tuple[float, float]:
     """Probability of the overlap within runs if right sides are exchanged, and of that between runs by shifts."""
-    own, exchanged = 0.0, np.zeros(len(orders[0]) if orders else 0)
+    own, exchanged = 0.0, np.zeros(orders[0].shape[1] if orders else 0)
     excess = variance = 0.0
     for group, order in zip(groups, orders, strict=True):
         beyond, spread = _between([sides[run] for run in group])
         own += np.trace(beyond)
-        exchanged += beyond[np.arange(len(group)), order].sum(axis=1)
+        exchanged += _exchanged(beyond, order)
         off = ~np.eye(len(group), dtype=bool)
         excess += beyond[off].sum()
         # a run's left side meets the right sides of all others: those overlaps are not independent of each other
         variance += (np.sqrt(np.where(off, spread, 0.0)).sum(axis=1) ** 2).sum()
-    chance = (1 + np.count_nonzero(exchanged >= own - 1e-9)) / (1 + len(exchanged))
     between = normal_chance(np.array([excess / np.sqrt(variance)])) if variance > 0 else np.ones(1)
-    return float(chance), float(between[0])
+    return _chance(own, exchanged), float(between[0])
+
+
+def _exchanged(beyond: Array, orders: Ints) -> Array:
+    """What right sides sum up to in each order of them; `beyond` is runs x runs."""
+    summed: Array = beyond.ravel()[orders].sum(axis=0)
+    return summed
+
+
+def _chance(own: float, exchanged: Array) -> float:
+    return float((1 + np.count_nonzero(exchanged >= own - _ROUNDING)) / (1 + len(exchanged)))
+
+
+def _beyond(sides: Sides) -> Array:
+    """Overlap beyond the expected of each run's left side with each run's right side, from the runs' starts.
+
+    Two runs are compared over as many windows as the shorter one has.
+    """
+    length = np.array([len(left) for left, _ in sides], dtype=np.int64)
+    left, right = (np.zeros((len(sides), length.max(initial=0)), dtype=np.float32) for _ in range(2))
+    for row, (a, c) in enumerate(sides):
+        left[row, : len(a)], right[row, : len(c)] = a, c
+    shared, rows = np.minimum.outer(length, length), np.arange(len(sides))
+    held_left, held_right = (np.pad(side.cumsum(axis=1), ((0, 0), (1, 0))) for side in (left, right))
+    expected = held_left[rows[:, None], shared] * held_right[rows[None, :], shared] / np.maximum(shared, 1)
+    return np.asarray(left @ right.T - expected, dtype=np.float64)
 
 
 def _between(sides: Sides) -> tuple[Array, Array]:

@@ -70,7 +70,7 @@ PRODUCTS = (
         inputs=(TELEMETRY, METRIC_TYPES),
         code_version="4",
         libraries=("polars", "numpy"),
-        decisions=(16, 36),
+        decisions=(16, 37),
     ),
     Product(
         _STAGE,
@@ -82,7 +82,7 @@ PRODUCTS = (
         settings=("reanalysis", "classes"),
         depends_on=_catalogue_rests_on,
         libraries=("duckdb", "numpy"),
-        decisions=(3, 16, 17, 36),
+        decisions=(3, 16, 17, 37),
     ),
     Product(
         _STAGE,

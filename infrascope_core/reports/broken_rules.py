@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from infrascope_core.contract import EPISODE_KEY, HOST_KEY
-from infrascope_core.patterns.rules import SIGNIFICANT
+from infrascope_core.patterns.candidates import SIGNIFICANT
 from infrascope_core.reports.settings import EpisodeSettings
 from infrascope_core.reports.tables import ANOMALY_EPISODES
 

@@ -32,7 +32,7 @@ PRODUCTS = (
         settings=("reader",),
         depends_on=lambda folder, key: Inbox.of(folder).fingerprint(key),
         copied=True,
-        decisions=(1, 4, 26, 36),
+        decisions=(1, 4, 26, 37),
     ),
     Product(
         _STAGE,

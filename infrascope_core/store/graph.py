@@ -148,6 +148,9 @@ class Graph:
             Runs of a pooled unit; by default all. A fitted unit does not rest on its runs.
         """
         parts = [product.name, product.code_version]
+        if not product.scope.per_run and product.scope is not Scope.FITTED:
+            # made anew at little cost, so that other columns need no other code version
+            parts.append(_columns(product.tables[0]))
         parts += [_digest(folder, name) for name in product.settings]
         for source in product.inputs:
             if isinstance(source, Part):
@@ -338,6 +341,10 @@ class State:
 def _covers(folder: DataFolder, table: Table, run_keys: Iterable[str]) -> str:
     """Fingerprint of a per-run table of these runs."""
     return fingerprint(*(f"{key} {folder.lake.made_from(table, key)}" for key in run_keys))
+
+
+def _columns(table: Table) -> str:
+    return json.dumps({name: str(dtype) for name, dtype in table.schema.items()})
 
 
 def _digest(folder: DataFolder, section: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from infrascope_core.contract import Table
-from infrascope_core.errors import InfraScopeError
+from infrascope_core.errors import InfraScopeError, OutdatedError
 from infrascope_core.store.atomic import ASIDE_SUFFIX, aside, sweep
 from infrascope_core.store.footers import FINGERPRINT, VERSION, Footers, Stat, stat_of, stats_in
 from infrascope_core.store.recent import RecentFrames
@@ -129,7 +129,13 @@ class Lake:
     def read(
         self, table: Table | str, run_key: str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Read a product; a `Table` that was never written is empty, unless it is wide, with columns of its own."""
+        """Read a product; a `Table` that was never written is empty, unless it is wide, with columns of its own.
+
+        Raises
+        ------
+        OutdatedError
+            It was written by an earlier version and lacks columns of the table.
+        """
         path = self._file(table, run_key)
         stat = stat_of(path)
         if stat is None and isinstance(table, Table) and not table.wide:
@@ -138,13 +144,21 @@ class Lake:
         recent = None if stat is None else self._recent.get(path, stat)
         if recent is not None:
             return recent[list(columns)] if columns else recent.clone()
-        return pl.read_parquet(path, columns=list(columns) if columns else None, use_statistics=False, glob=False)
+        frame = pl.read_parquet(path, columns=list(columns) if columns else None, use_statistics=False, glob=False)
+        if isinstance(table, Table) and not columns:
+            _refuse_outdated(frame, table, path)
+        return frame
 
     def read_cached(self, table: Table | str, run_key: str | None = None) -> pl.DataFrame:
         """The same, remembered until the file changes: for small products that many steps look at."""
         path = self.path(table, run_key)
         stat = stat_of(path)
-        return self.read(table, run_key) if stat is None else _remembered(path, stat)
+        if stat is None:
+            return self.read(table, run_key)
+        frame = _remembered(path, stat)
+        if isinstance(table, Table):
+            _refuse_outdated(frame, table, str(path))
+        return frame
 
     def read_all(self, table: Table, run_keys: Iterable[str] | None = None) -> pl.DataFrame:
         """A per-run table of several runs (by default all), one below the other by run key.
@@ -233,6 +247,14 @@ class Lake:
     def save_index(self) -> None:
         """Leave the fingerprints that were looked up for the next process, so that it need not open every file."""
         self._footers.save()
+
+
+def _refuse_outdated(frame: pl.DataFrame, table: Table, path: str) -> None:
+    if gone := table.schema.keys() - set(frame.columns):
+        raise OutdatedError(
+            f"{path} was written by an earlier version of InfraScope and has no {sorted(gone)[0]!r}; "
+            "`infrascope run` makes it anew"
+        )
 
 
 def _system_error(error: Exception) -> OSError:

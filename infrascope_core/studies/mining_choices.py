@@ -16,18 +16,18 @@ import polars as pl
 
 from infrascope_core.contract import WORKLOAD_KEY
 from infrascope_core.patterns.held import LEVELS, Held, Items, held
-from infrascope_core.patterns.itemsets import basket_count, count_itemsets, least_count
-from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps
-from infrascope_core.patterns.tables import GROUP_ALIASES
+from infrascope_core.patterns.itemsets import BasketBits, count_itemsets, least_count
+from infrascope_core.patterns.rules import association_rules
+from infrascope_core.patterns.scopes import bits_of_run, mined_groups, unaliased_groups
+from infrascope_core.patterns.tallies import Tally
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted
-from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import Lake
 from infrascope_core.store.product import Tick
 from infrascope_core.studies.tables import MINING_FEASIBILITY, WINDOW_SENSITIVITY
 from infrascope_core.symbols.discretization import baskets, fit_thresholds
-from infrascope_core.symbols.tables import BASKETS, CURATED_METRICS, GROUP_WINDOWS, THRESHOLDS
+from infrascope_core.symbols.tables import CURATED_METRICS, GROUP_WINDOWS
 from infrascope_core.symbols.windows import group_windows, window_samples
 
 
@@ -37,16 +37,17 @@ def count_at_supports(folder: DataFolder, tick: Tick) -> pl.DataFrame:
     rows, done, runs = [], 0, accepted(folder)
     platforms = runs["platform"].unique().sort()
     for platform in platforms:
-        groups = _mined_groups(folder, platform)
-        keys = runs.filter(platform=platform)["run_key"].sort().to_list()
-        own = folder.lake.read_all(BASKETS, keys).filter(pl.col("metric_group").is_in(groups))
-        total, items = basket_count(own), own["item"].n_unique()
+        groups = mined_groups(folder, platform)
+        items = Items.of_groups(groups)
+        keys = runs.filter(platform=platform)["run_key"].sort()
+        own = BasketBits.of_runs([bits_of_run(folder, key, groups, items) for key in keys], items.names)
+        total, held_items = own.total, int(own.bits.any(axis=1).sum())
         for support in choices.supports:
             if total >= settings.min_baskets:
                 counts = count_itemsets(own, support, settings.max_size)
                 possible = [comb(len(groups), size) * len(LEVELS) ** size for size in range(1, settings.max_size + 1)]
                 for size, (found, most) in enumerate(zip(counts, possible, strict=True), start=1):
-                    rows.append((platform, support, size, total, least_count(total, support), items, found, most))
+                    rows.append((platform, support, size, total, least_count(total, support), held_items, found, most))
             done += 1
             tick(done, len(platforms) * len(choices.supports))
     return pl.DataFrame(rows, schema=MINING_FEASIBILITY.schema, orient="row")
@@ -88,23 +89,21 @@ def compare_window_lengths(folder: DataFolder, tick: Tick) -> pl.DataFrame:
 def _mined_with(folder: DataFolder, runs: pl.DataFrame, platform: str, seconds: float) -> tuple[int, int, pl.DataFrame]:
     """Windows, metric groups and rules of a platform, with windows of so many seconds."""
     recipe, mining = recipe_of(folder).model_copy(update={"windows": "seconds"}), folder.settings.mining
-    cut = Settings().windows.model_copy(update={"seconds": seconds})
+    cut = folder.settings.windows.model_copy(update={"seconds": seconds})
     with tempfile.TemporaryDirectory(prefix="infrascope-") as place:
         aside = Lake(Path(place))
         for key, interval_s in runs.select("run_key", "interval_s").iter_rows():
             samples = window_samples(recipe, cut, interval_s)
             aside.write(group_windows([folder.lake.path(CURATED_METRICS, key)], recipe, samples), GROUP_WINDOWS, key)
         keys = runs["run_key"].to_list()
-        groups = _groups(folder, platform)
+        groups = unaliased_groups(folder, platform)
         levels = fit_thresholds(
             folder.lake.files(CURATED_METRICS, keys), aside.files(GROUP_WINDOWS, keys), runs, recipe, groups
         )
         mined = sorted(levels.filter(~pl.col("degenerate"))["metric_group"])
-        items = Items.of([f"{group}_{level}" for group in mined for level in LEVELS])
-        tally, own = Tally(items, mining.max_antecedent), []
-        for one in _runs(aside, runs, levels, platform, items):
-            tally.add(run_overlaps(one.holds, items, mining.max_antecedent))
-            own.append(one)
+        items = Items.of_groups(mined)
+        own = list(_runs(aside, runs, levels, platform, items))
+    tally = Tally.of(own, items, mining.max_antecedent)
     if tally.windows < mining.min_baskets:
         return tally.windows, len(mined), association_rules(Tally(items, 1), [], platform, mining, recipe)
     # all that hold up are compared, not the first so many
@@ -120,14 +119,3 @@ def _runs(lake: Lake, runs: pl.DataFrame, levels: pl.DataFrame, platform: str, i
 
 def _sides(rules: pl.DataFrame) -> set[tuple[str, ...]]:
     return {(*left, *right) for left, right in rules.select("antecedent", "consequent").iter_rows()}
-
-
-def _groups(folder: DataFolder, platform: str) -> list[str]:
-    """Metric groups of a platform but for aliases."""
-    groups = set(folder.lake.read(THRESHOLDS).filter(platform=platform)["metric_group"])
-    return sorted(groups - set(folder.lake.read(GROUP_ALIASES).filter(platform=platform)["metric_group"]))
-
-
-def _mined_groups(folder: DataFolder, platform: str) -> list[str]:
-    informative = folder.lake.read(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)["metric_group"]
-    return sorted(set(_groups(folder, platform)) & set(informative))

@@ -41,14 +41,15 @@ def test_exchanged_between_runs_of_a_workload_nothing_is_its_own(mined):
 
 
 def test_a_group_of_another_workload_has_no_times_in_common(mined):
-    """Shown are none at times of their own. What all workloads begin with is left, as the course of the job."""
-    assert controls.sets_with_foreign(mined, 50, seed=3)["own"] <= 2
+    found = controls.sets_with_foreign(mined, 50, seed=3)
+    assert found["shown"] <= 2
+    assert found["own"] <= 2
 
 
 def test_rules_of_half_of_the_runs_hold_in_the_other_half(mined):
     found = controls.confirmed(mined, 10, seed=4)
     assert found["rules"] > 500
-    assert found["confirmed"] / found["rules"] >= 0.8
+    assert found["confirmed"] / found["rules"] >= 0.85
 
 
 def test_with_labels_of_runs_dealt_anew_workloads_do_not_differ(mined):

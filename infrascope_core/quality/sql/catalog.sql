@@ -1,6 +1,6 @@
 -- Pools the quality of all runs into one verdict per platform and metric, and says which metrics are cumulative
 -- counters: as declared beside the run files; else by name where that is known, else never falling but for resets,
--- growing, whole and not negative, in order from run to run (docs/adr/0016, 0036).
+-- growing, whole and not negative, in order from run to run (docs/adr/0016, 0037).
 -- in:  quality (run_key, host, metric, unit, subsystem, samples, missing, infinite, zeros, mean, std, cv, min, max,
 --      rises, falls, declared), runs (run_key, platform, started_at, ended_at); $names 'column' | 'metric',
 --      $constancy 'mean_cv' | 'pooled_cv', $near_constant, $levels (units that are never cumulative), $min_moves,

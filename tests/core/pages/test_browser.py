@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES, LEVEL_OFFSETS
 from infrascope_core.pages.html import CHART_LIBRARY, asset, run_view
@@ -41,37 +39,6 @@ BARE_EPISODE: dict[str, object] = {
     "onset": [], "metrics": ["m[%]"], "claims": [], "changes": [], "broken_rules": [], "retransmissions": None,
     "headline": "A spike.", "next_step": "next",
 }  # fmt: skip
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Open a file; afterwards, nothing else was asked for and the console is empty."""
-    asked, said = [], []
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
-
-    def open_file(file, fragment: str = "") -> Page:
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.goto(file.absolute().as_uri() + fragment)
-        return page
-
-    yield open_file
-    assert [url for url in asked if not url.startswith("file:")] == []
-    # the browser has a word on how these tests look at pictures
-    assert [text for text in said if "willReadFrequently" not in text] == []
-    context.close()
 
 
 def data_of(page: Page) -> dict:

@@ -10,13 +10,14 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.patterns.held import Held, Items
-from infrascope_core.patterns.rules import Tally, association_rules, run_overlaps
+from infrascope_core.patterns.rules import association_rules
 from infrascope_core.patterns.settings import MiningSettings
+from infrascope_core.patterns.tallies import Tally
 from infrascope_core.recipes import MetricGroup, load_recipe
 
 START = datetime(2026, 11, 1, 10)
 GROUPS = ("CPU_busy", "Disk_write", "GPU_util", "Mem_dirty", "Net_rx")
-ITEMS = Items.of([f"{group}_{level}" for group in GROUPS for level in ("LOW", "MED", "HIGH")])
+ITEMS = Items.of_groups(GROUPS)
 RECIPE = load_recipe("default").model_copy(
     update={
         "groups": tuple(
@@ -76,7 +77,5 @@ def together(runs: Sequence[Held], left: str, right: str, share: float, seed: in
 def mine(runs: Sequence[Held], **changed: object) -> pl.DataFrame:
     """Their rules."""
     settings = MiningSettings(**{"exchanges": 999, **changed})
-    tally = Tally(ITEMS, settings.max_antecedent)
-    for one in runs:
-        tally.add(run_overlaps(one.holds, ITEMS, settings.max_antecedent))
+    tally = Tally.of(runs, ITEMS, settings.max_antecedent)
     return association_rules(tally, runs, "gpu", settings, RECIPE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from itertools import combinations
 
 import numpy as np
@@ -66,6 +68,24 @@ def test_phases_hosts_and_workloads_are_compared_with_what_they_have_in_common()
     assert ("workload", "train", "V", "the other workloads") in sides
     assert ("host", "train V", "a", "the other hosts") in sides
     assert len(sides) == 3 + 6 + 12
+
+
+def test_hosts_of_one_job_are_one_case():
+    """Sixteen files of four jobs of four hosts each are four runs."""
+    runs = fleet([0.8] * 8 + [0.2] * 8, 1)
+    jobs = [
+        replace(one, host=f"h{i % 4}", start=[at + timedelta(seconds=i % 4) for at in runs[i - i % 4].start])
+        for i, one in enumerate(runs)
+    ]
+    units = [Unit("train", "V" if i < 8 else "W", one.host) for i, one in enumerate(jobs)]
+    table = found(jobs, units).filter(kind="workload")
+    assert table.select("runs", "other_runs", "status").unique().rows() == [(2, 2, "too_few_runs")]
+    row = table.filter(item="CPU_busy_HIGH").row(0, named=True)
+    assert row["share"] == pytest.approx(
+        np.mean([one.holds[:, ITEMS.names.index("CPU_busy_HIGH")] for one in jobs[:8]])
+    )
+    hosts = found(jobs, units).filter(kind="host")
+    assert hosts.select("runs", "other_runs").unique().rows() == [(2, 2)]
 
 
 def test_labels_that_say_nothing_show_nothing():

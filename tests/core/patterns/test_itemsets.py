@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from infrascope_core.patterns.itemsets import basket_count, frequent_itemsets
+from infrascope_core.patterns.itemsets import BasketBits, RunBits, frequent_itemsets
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 from infrascope_core.symbols.tables import BASKETS
@@ -76,7 +76,7 @@ def test_the_same_window_number_in_two_runs_or_hosts_is_two_baskets():
     baskets = pl.DataFrame(
         {"run_key": ["r", "s", "s"], "host": ["h", "h", "g"], "window": [0, 0, 0], "item": ["a", "a", "a"]}
     )
-    assert basket_count(baskets) == 3
+    assert BasketBits.of_table(baskets, 0.01).total == 3
     assert frequent_itemsets(baskets, "s", mining())["count"].to_list() == [3]
 
 
@@ -180,3 +180,17 @@ def test_twenty_thousand_baskets_of_thirteen_groups_take_seconds():
     found = frequent_itemsets(baskets, "s", mining(min_support=0.01))
     assert found.height > 10_000
     assert time.perf_counter() - started < 8
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_runs_put_together_by_bits_give_what_their_rows_give(seed):
+    """Runs of any length, one word or several, without windows too."""
+    rng = np.random.default_rng(seed)
+    names, runs = ["c", "a", "b"], [rng.random((length, 3)) < rng.random(3) for length in rng.integers(0, 150, 4)]
+    table = pl.concat(
+        [rows(*[(f"r{number}", "".join(np.array(names)[held])) for held in holds]) for number, holds in enumerate(runs)]
+    )
+    sets = BasketBits.of_runs([RunBits.of(holds) for holds in runs], names)
+    assert sets.total == sum(map(len, runs))
+    settings = mining(min_support=0.05)
+    assert frequent_itemsets(sets, "s", settings).equals(frequent_itemsets(table, "s", settings))

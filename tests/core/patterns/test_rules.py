@@ -10,10 +10,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from infrascope_core.patterns.rules import Tally, association_rules, pairs_of, run_overlaps, to_be_tested, worth_reading
+from infrascope_core.patterns.candidates import to_be_tested
+from infrascope_core.patterns.rules import worth_reading
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
-from tests.core.patterns.generated import GROUPS, ITEMS, RECIPE, independent, levels, mine, run, together
+from infrascope_core.patterns.tallies import pairs_of
+from tests.core.patterns.generated import GROUPS, ITEMS, independent, levels, mine, run, together
 
 LEFT, RIGHT = "CPU_busy_HIGH", "Disk_write_LOW"
 
@@ -128,12 +130,8 @@ def test_constant_items_and_runs_of_one_window_do_no_harm():
 
 def test_the_number_that_is_tested_is_told_beforehand():
     runs = together(independent(8, 100, 13), LEFT, RIGHT, 0.6, 14)
-    tally = Tally(ITEMS, 2)
-    for one in runs:
-        tally.add(run_overlaps(one.holds, ITEMS, 2))
-    holds = np.concatenate([one.holds for one in runs])
-    tested = to_be_tested(holds.T.astype(float) @ holds, len(holds), ITEMS, MiningSettings())
-    rules = association_rules(tally, runs, "gpu", MiningSettings(exchanges=99), RECIPE)
+    tested = to_be_tested(np.concatenate([one.holds for one in runs]), ITEMS, MiningSettings())
+    rules = mine(runs)
     assert rules["tested"].unique().to_list() == [tested]
     assert tested == 15 * 12 + len(pairs_of(ITEMS)) * 9  # all items are common, and pairs of them
 
@@ -172,3 +170,19 @@ def test_few_rules_are_shown_and_each_says_something_else():
         "C_HIGH",
         "D_LOW",
     )
+
+
+def test_a_pair_of_groups_is_told_once_whatever_its_timing():
+    """Both rest by a schedule, and both are busy at times of their own: the latter is told."""
+    rng = np.random.default_rng(21)
+    rests = levels(200, rng, 10) == 0
+    runs = []
+    for number in range(10):
+        busy, disk, *free = (levels(200, rng) for _ in GROUPS)
+        disk = np.where(rng.random(200) < 0.6, busy, disk)
+        low = (np.where(rests & (rng.random(200) < 0.8), 0, np.maximum(side, 1)) for side in (busy, disk))
+        runs.append(run(number, [*low, *free]))
+    rules = mine(runs)
+    assert [worth_reading(rules, 5, [timing]).height for timing in ("own", "course")] == [1, 1]
+    (told,) = rules.filter(pl.col("shown").is_not_null()).iter_rows(named=True)
+    assert told["timing"] == "own"

@@ -39,6 +39,21 @@ def test_a_schedule_is_the_course_of_the_job():
     assert "own" not in labels.values()
 
 
+def test_what_any_workload_does_in_its_course_is_no_course_of_the_job():
+    """Two programs that follow one plan: that they begin and end alike."""
+    runs = scheduled(12)
+    dealt = [replace(one, workload="VW"[i % 2]) for i, one in enumerate(runs)]
+    labels = timing(dealt)
+    assert labels[LEFT, RIGHT] == "common"
+    rules = mine(dealt)
+    assert rules.filter(timing="common")["shown"].is_null().all()
+
+
+def test_what_each_workload_does_by_a_plan_of_its_own_is_the_course_of_the_job():
+    second = [replace(one, run_key=f"v{one.run_key}") for one in scheduled(8, "V", seed=1)]
+    assert timing([*scheduled(8), *second])[LEFT, RIGHT] == "course"
+
+
 def test_without_a_second_run_of_a_workload_nothing_is_known():
     runs = [replace(one, workload=f"W{i}") for i, one in enumerate(scheduled(6))]
     assert set(timing(runs).values()) == {"unknown"}

@@ -304,6 +304,14 @@ def test_a_new_code_version_makes_a_product_stale(filled, name, stale):
         assert made == stale  # the rows came out the same, so nothing that reads them is stale
 
 
+def test_a_pooled_product_with_other_columns_is_made_anew(filled):
+    wider = Table("patterns", "", ("x",), (X, Column("y", INT, "")))
+    graph = changed("patterns", tables=(wider,), make=lambda *of: mine(*of).with_columns(y=pl.lit(1, pl.Int64)))
+    assert filled.refresh(graph) == {"patterns"}
+    assert filled.folder.lake.read(wider).rows() == [(14, 1)]
+    assert filled.refresh(graph) == set()
+
+
 @pytest.mark.parametrize(
     ("key", "table"), [("a", DOUBLES), ("a", EXTRAS), ("b", JUDGED), (None, LEVELS), (None, SIMILAR)]
 )

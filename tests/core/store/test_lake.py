@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infrascope_core.errors import InfraScopeError
+from infrascope_core.errors import InfraScopeError, OutdatedError
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.store.lake import Lake, fingerprint
@@ -88,6 +88,15 @@ def test_a_contract_table_that_was_never_written_is_empty_and_any_other_is_an_er
     assert lake.read(BASKETS, "r").height == 0
     with pytest.raises(FileNotFoundError):
         lake.read(TELEMETRY, "r")
+
+
+def test_a_table_that_an_earlier_version_wrote_is_refused_in_one_sentence(lake):
+    lake.write(THRESHOLDS.empty().drop("low", "high"), THRESHOLDS.name)
+    for read in (lake.read, lake.read_cached):
+        with pytest.raises(
+            OutdatedError, match=r"thresholds\.parquet was written by an earlier .* has no 'high'; `infr"
+        ):
+            read(THRESHOLDS)
 
 
 def test_a_selection_of_columns_holds_for_a_table_that_was_never_written(lake):

@@ -7,7 +7,7 @@ import pytest
 
 import infrascope_core as ic
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.patterns.itemsets import count_itemsets, frequent_itemsets
+from infrascope_core.patterns.itemsets import BasketBits, count_itemsets, frequent_itemsets
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.settings import Settings
@@ -34,7 +34,9 @@ def test_itemsets_are_counted_as_they_are_mined(sample):
     for support in (0.05, 0.01):
         itemsets = frequent_itemsets(some, "cpu", mined.model_copy(update={"min_support": support}))
         by_size = dict(itemsets.group_by("size").len().iter_rows())
-        assert count_itemsets(some, support, 4) == [by_size.get(size, 0) for size in (1, 2, 3, 4)]
+        assert count_itemsets(BasketBits.of_table(some, support), support, 4) == [
+            by_size.get(size, 0) for size in (1, 2, 3, 4)
+        ]
     lower = found.sort("min_support", descending=True).partition_by("size")
     for size in lower:
         assert size["itemsets"].to_list() == sorted(size["itemsets"])
