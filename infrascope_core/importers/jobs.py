@@ -16,7 +16,7 @@ from infrascope_core.errors import ImportSourceError
 _MOST_HOSTS = 20_000
 _STEP = re.compile(r"\.")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _SACCT_NEEDS = ("JobID", "NodeList", "Start", "End")
 _PORT = re.compile(r":\d+\Z")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+|.*:.*")
@@ -176,7 +176,7 @@ def _expanded(part: str) -> Iterator[str]:
         return
     for piece in match[1].split(","):
         ends = _RANGE.fullmatch(piece.strip())
-        if ends is None:
+        if ends is None or int(ends[1]) > int(ends[2] or ends[1]):
             raise ImportSourceError(f"expected a host list as gpu[01-03,07], found {part[:60]!r}")
         first, last = ends[1], ends[2] or ends[1]
         for number in range(int(first), int(last) + 1):

@@ -325,5 +325,13 @@ def test_a_real_prometheus_that_scraped_this_machine_for_a_minute_ends_in_a_repo
     times = catalog.filter(pl.col("metric").str.contains(r"^Procstat:.*\[ticks\]$"))
     assert set(times["treatment"]) == {"rate"} and set(times["unit"]) == {"ticks/s"}
     assert catalog.filter(metric="Derived:CPUUtilization[%]").height == 1
+    # what the server has on disk is what it answers
+    if promtool := shutil.which("promtool"):
+        dump = subprocess.run([promtool, "tsdb", "dump", tmp_path / "tsdb"], check=True, capture_output=True).stdout
+        (tmp_path / "dump.txt").write_bytes(dump)
+        words = ("openmetrics", tmp_path / "dump.txt", "--start", start.isoformat(), "--end", end.isoformat())
+        (other,) = imported(*words, "--out", tmp_path / "dumped")
+        again = read_run_file(other).telemetry
+        assert again.drop("run_key").equals(run.telemetry.drop("run_key"))
     (report,) = verdicts(tmp_path / "runs", tmp_path / "data").values()
     assert report.hosts == ["127.0.0.1"] and report.windows >= 3

@@ -79,7 +79,20 @@ def test_host_lists(text, hosts):
     assert expand_hosts(text) == hosts
 
 
-@pytest.mark.parametrize("text", ["n[0-999999999]", "n[0-999][0-999]", "n[a-b]", "n[1-2", "n1]", "n[[1]]", "n[-1]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n[0-999999999]",
+        "n[0-999][0-999]",
+        "n[a-b]",
+        "n[1-2",
+        "n1]",
+        "n[[1]]",
+        "n[-1]",
+        "n[5-1]",
+        "n[" + "9" * 5000 + "]",
+    ],
+)
 def test_hostile_host_lists_are_refused(text):
     with pytest.raises(ImportSourceError, match="host list"):
         expand_hosts(text)

@@ -24,7 +24,7 @@ from infrascope_core.importers.mapping import (
 )
 from infrascope_core.importers.samples import Series
 from infrascope_core.recipes import load_recipe
-from infrascope_core.run_files.columns import is_gpu_metric, subsystem
+from infrascope_core.run_files.columns import family, is_gpu_metric, subsystem
 
 SHIPPED = sorted(
     file.name.removesuffix(".yaml") for file in (resources.files("infrascope_core.importers") / "mappings").iterdir()
@@ -78,6 +78,14 @@ def test_a_series_follows_the_first_rule_that_fits_and_labels_fill_the_column():
     assert columns(mapping, "node_netstat_Tcp_RetransSegs") == [
         ("NetworkTCPRetrans:TcpRetransSegs[count]", "counter", 1)
     ]
+
+
+def test_devices_are_instances_of_one_family():
+    mapping = load_mapping("node_exporter")
+    ((metric, _, _),) = columns(mapping, "node_infiniband_port_data_received_bytes_total", device="mlx5_0", port="1")
+    assert family(metric) == "NetworkRDMA:port_received_bytes.#.#[Bytes]"
+    ((metric, _, _),) = columns(load_mapping("dcgm_exporter"), "DCGM_FI_DEV_GPU_UTIL", **GPU)
+    assert family(metric) == "GPU: utilization.gpu.#[%]"
 
 
 def test_a_series_that_lacks_a_label_of_its_column_becomes_none():
