@@ -218,14 +218,19 @@ def _moments(times: Iterable[_Times]) -> _Times:
 
 
 def _apart(moments: _Times, least: float) -> _Times:
-    """Moments of which those that follow one that is kept within `least` are left out; of such a bunch the last stays.
+    """The last moment of each bunch: a row is to hold everything that was read in its bunch.
 
-    The last, because a row is to hold everything that was read in its bunch.
+    A bunch are the moments within `least` after its first. (After one another, the moments of series that are each read
+    at a time of its own would be one bunch from the first to the last.)
     """
     if not len(moments) or (np.diff(moments) > least).all():
         return moments
-    ends = np.append(np.diff(moments) > least, True)
-    return np.asarray(moments[ends])
+    first, ends = moments[0], []
+    for place, moment in enumerate(moments):
+        if moment - first > least:
+            ends.append(place - 1)
+            first = moment
+    return np.asarray(moments[[*ends, len(moments) - 1]])
 
 
 def _places(times: _Times, rows: _Times, interval: float, *, once: bool) -> Ints:
@@ -267,7 +272,8 @@ def _columns(
             shown = np.where(place >= 0, part.read.values[np.maximum(place, 0)], np.nan)
             values.append(_scaled(shown, part.rule.scale))
         # a sum of which a part is missing is not known; the largest of what is there is
-        combined = np.fmax.reduce(values) if part.rule.combine == "max" else np.sum(values, axis=0)
+        with np.errstate(invalid="ignore"):  # infinite values of both signs
+            combined = np.fmax.reduce(values) if part.rule.combine == "max" else np.sum(values, axis=0)
         columns[metric] = values[0] if len(values) == 1 else np.asarray(combined)
     return columns, doubled
 
@@ -276,9 +282,10 @@ def _scaled(values: Array, scale: float) -> Array:
     """Values in the column's unit; one that is whole but for rounding (0.29 s as 28.999999999999996 ticks) is whole."""
     if scale == 1:
         return values
-    scaled = values * scale
-    whole = np.rint(scaled)
-    return np.where(np.abs(scaled - whole) <= _ROUNDING * np.abs(scaled), whole, scaled)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = values * scale
+        whole = np.rint(scaled)
+        return np.where(np.abs(scaled - whole) <= _ROUNDING * np.abs(scaled), whole, scaled)
 
 
 def _natural(text: str) -> tuple[tuple[int, int, str], ...]:

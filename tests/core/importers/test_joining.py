@@ -95,6 +95,22 @@ def test_series_of_one_target_with_times_of_their_own_share_rows():
     assert rows(result) == [(0.3, 1, 5), (10.3, 2, 6), (20.3, 3, 7)]
 
 
+def test_series_that_are_each_read_at_a_time_of_their_own_are_no_single_row():
+    staggered = [(gauge(f"{i:02}"), {10.0 * k + i / 2: float(k) for k in range(6)}) for i in range(20)]
+    result = joined(samples(*staggered))
+    assert result.rows.height == 40  # bunches of 1 s, of two or three moments
+    assert all(result.rows[-1].drop("ts").select(name).item() == 5 for name in result.rows.columns[1:])
+
+
+def test_endless_values_stay_endless():
+    both: list[dict[float, float]] = [{0: float("inf"), 10: 1.0}, {0: float("-inf"), 10: 2.0}]
+    parts = [(Series.of("sum", {"cpu": str(i)}), part) for i, part in enumerate(both)]
+    counter = (Series.of("counter", {"which": "x"}), {0.0: float("inf"), 10.0: 1e308})
+    result = joined(samples(*parts, counter)).rows
+    assert result["S:all[count]"].to_list() == [None, 3]
+    assert result["C:x[s]"].to_list() == [float("inf"), float("inf")]
+
+
 def test_counters_keep_their_resets_and_are_scaled_to_the_unit():
     counter = Series.of("counter", {"which": "cpu"})
     result = joined(samples((counter, {0: 0.28, 10: 0.29, 20: 0.01, 30: 0.57})))
