@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from infrascope_core.errors import ImportSourceError
-from infrascope_core.importers.samples import Samples
+from infrascope_core.importers.samples import Samples, moments
 from infrascope_core.importers.table import cells_to_samples
 
 _KEYS = ("Time", "Time_usec", "ProducerName", "component_id", "job_id", "app_id")
@@ -51,7 +51,10 @@ def samples_of_ldms(path: Path, text: bytes, header: str | None = None) -> Sampl
         raise ImportSourceError(f"{path}: cannot be read as a table ({str(error).splitlines()[0][:200]})") from None
     # the line that is being written has no host yet, or half a time
     table = table.drop_nulls(["Time", "ProducerName"])
-    times = (table["Time"] * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us"))
+    try:
+        times = moments(table["Time"], 1)
+    except ValueError as error:
+        raise ImportSourceError(f"{path}: {error}") from None
     jobs = table["job_id"].replace("0", None) if "job_id" in names else None
     labels = {"ProducerName": table["ProducerName"], **({} if jobs is None else {"job_id": jobs})}
     metrics = {name: table[name] for name in names if name not in _KEYS}

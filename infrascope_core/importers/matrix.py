@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from infrascope_core.importers.samples import SCHEMA, Samples, Series
+from infrascope_core.importers.samples import SCHEMA, Samples, Series, moments
 
 _OPEN, _CLOSE, _BETWEEN = b'"values":[[', b"]]", b"],["
 _SAME_TARGET = ("job", "instance", "replica", "prometheus_replica", "__replica__")
@@ -104,9 +104,8 @@ def _result(answer: Any) -> list[Any]:
 def _samples(result: list[Any], counts: list[int], table: pl.DataFrame) -> Samples:
     """Samples of series, each with so many of the rows of a table."""
     number = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
-    # times are whole milliseconds
-    times = (table["ts"] * 1e3).round().cast(pl.Int64) * 1000
-    values = pl.DataFrame({"series": number, "ts": times.cast(pl.Datetime("us")), "value": table["value"]})
+    times = moments((table["ts"] * 1e3).round(), 1000)  # whole milliseconds
+    values = pl.DataFrame({"series": number, "ts": times, "value": table["value"]})
     return Samples(tuple(_series(one["metric"]) for one in result), values.cast(SCHEMA))
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from prometheus_client.parser import text_string_to_metric_families
 
 from infrascope_core.errors import ImportSourceError
-from infrascope_core.importers.samples import SCHEMA, Samples, Series
+from infrascope_core.importers.samples import SCHEMA, Samples, Series, moments
 
 _LINE = r'^((?:[^\s{"#]+)?(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?)[ \t]+(\S+)(?:[ \t]+([^\s#]+))?[ \t]*(?:#.*)?$'
 """Series, value and time; an exemplar may follow."""
@@ -32,20 +32,19 @@ def samples_of_text(path: Path, text: bytes) -> Samples:
     ImportSourceError
         The text cannot be read, or lines have no time; names the line.
     """
-    scale = 1e6 if text.rstrip().endswith(b"# EOF") else 1e3
+    per_second = 1 if text.rstrip().endswith(b"# EOF") else 1000
     place: dict[str, int] = {}
     frames = [SCHEMA.to_frame()]
     for first, block in _blocks(text):
         found = _lines(path, block, first)
         for one in found["text"].unique(maintain_order=True):
             place.setdefault(one, len(place))
-        frames.append(
-            found.select(
-                series=pl.col("text").replace_strict(place, return_dtype=pl.UInt32),
-                ts=(pl.col("number_time") * scale).round().cast(pl.Int64).cast(pl.Datetime("us")),
-                value="number_value",
-            ).cast(SCHEMA)
-        )
+        try:
+            times = moments(found["number_time"], per_second)
+        except ValueError as error:
+            raise ImportSourceError(f"{path}: {error}") from None
+        number = found["text"].replace_strict(place, return_dtype=pl.UInt32)
+        frames.append(pl.DataFrame({"series": number, "ts": times, "value": found["number_value"]}).cast(SCHEMA))
     return Samples(tuple(_series(path, one) for one in place), pl.concat(frames))
 
 

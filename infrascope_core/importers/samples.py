@@ -15,6 +15,7 @@ import polars as pl
 
 SCHEMA = pl.Schema({"series": pl.UInt32(), "ts": pl.Datetime("us"), "value": pl.Float64()})
 """Columns of `Samples.values`."""
+_YEAR_2200_S = 7_258_118_400
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,21 @@ class Samples:
         place[list(wanted)] = np.arange(len(wanted), dtype=np.uint32)
         numbered = self.values.with_columns(series=pl.Series(place).gather(self.values["series"]))
         return Samples(tuple(self.series[n] for n in wanted), numbered.filter(pl.col("series") < len(wanted)))
+
+
+def moments(numbers: pl.Series, per_second: float) -> pl.Series:
+    """Times by numbers since 1970, so many a second.
+
+    Raises
+    ------
+    ValueError
+        One lies beyond the year 2200, before 1970, or is no number.
+    """
+    seconds = numbers.cast(pl.Float64) / per_second
+    if not seconds.is_between(0, _YEAR_2200_S).fill_null(False).all():
+        raise ValueError("holds a time that is not between 1970 and 2200")
+    # whole numbers stay exact where they are: microseconds need 51 bits of a float's 53
+    return (seconds * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us"))
 
 
 def between(samples: Samples, start: datetime | None, end: datetime | None) -> Samples:

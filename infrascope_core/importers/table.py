@@ -14,7 +14,7 @@ import polars as pl
 
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.mapping import TableShape
-from infrascope_core.importers.samples import SCHEMA, Samples, Series
+from infrascope_core.importers.samples import SCHEMA, Samples, Series, moments
 
 _PARQUET = b"PAR1"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -48,7 +48,7 @@ def samples_of_table(path: Path, raw: bytes, shape: TableShape, zone: tzinfo = U
     long = [name or "" for name in (shape.name, shape.value)] if shape.layout == "long" else []
     for name in (*keys, *long):
         if name not in table.columns:
-            raise ImportSourceError(f"{path}: has no column {name!r}; it has {', '.join(table.columns)[:200]}")
+            raise ImportSourceError(f"{path}: has no column {name!r}; it has {', '.join(table.columns)[:200]!r}")
     times = _times(path, table[shape.time], shape, zone)
     labels = {name: table[name].cast(pl.String) for name in shape.labels}
     labels |= {HOST: table[shape.host].cast(pl.String)} if shape.host else {}
@@ -164,8 +164,10 @@ def _times(path: Path, cells: pl.Series, shape: TableShape, zone: tzinfo) -> pl.
         if numbers.null_count():
             row = int(numbers.is_null().arg_max() or 0)
             raise ImportSourceError(f"{path}: row {row + 1}: expected a time in {form}, found {str(cells[row])[:60]!r}")
-        micros = numbers if _PER_SECOND[form] == 10**6 else numbers * (1e6 / _PER_SECOND[form])
-        return micros.round().cast(pl.Int64).cast(pl.Datetime("us"))
+        try:
+            return moments(numbers, _PER_SECOND[form])
+        except ValueError as error:
+            raise ImportSourceError(f"{path}: {error}") from None
     if isinstance(cells.dtype, pl.Datetime):
         aware = cells.dt.cast_time_unit("us")
         if cells.dtype.time_zone is not None:

@@ -318,7 +318,7 @@ def test_times_in_all_their_spellings(form, cells):
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (b"a,b\n1,2\n", "has no column 't'; it has a, b"),
+        (b"a,b\n1,2\n", "has no column 't'; it has 'a, b'"),
         (b"t,power\nx,2\n", "row 1: cannot read the time 'x'"),
         (b"t,power\n2026-11-20T10:00:00,1\n\n,3\n", "row 2: cannot read the time"),
         (b"", "cannot be read as a table"),
