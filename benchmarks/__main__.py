@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cluster, collector, detectors, features, fleet, pages, patterns, pipeline, simulator
+from benchmarks import cluster, collector, detectors, features, fleet, importing, pages, patterns, pipeline, simulator
 
 
 def main() -> int:
@@ -25,6 +25,7 @@ def main() -> int:
         *patterns.claims(console),
         *pages.claims(console),
         *simulator.claims(console),
+        *importing.claims(console),
         *_collector(console),
     ):
         met = claim.met()

@@ -30,6 +30,14 @@ class LabelFileError(RunFileError):
     """A `.faults.csv` beside a run file cannot be used; the run itself is not affected."""
 
 
+class MetricTypesError(RunFileError):
+    """A `.metrics.csv` beside a run file cannot be used; the run is judged as if it were not there."""
+
+
+class ImportSourceError(InfraScopeError):
+    """Telemetry cannot be imported: its source cannot be read, or says nothing about the jobs that were asked for."""
+
+
 class StorageError(InfraScopeError):
     """A file of a data folder cannot be written.
 

@@ -57,7 +57,7 @@ def test_it_is_an_asset(tmp_path, instance):
     assert (node.group_name, node.code_version, node.description) == ("quality", "1", LENGTHS.meaning)
     assert [c.name for c in node.metadata["dagster/column_schema"].columns] == ["run_key", "longest"]
     assert node.automation_condition is not None
-    assert location.materialize("run_files", "telemetry", "faults", keys=[key]).success
+    assert location.materialize("run_files", "telemetry", "faults", "metric_types", keys=[key]).success
     assert location.materialize("run_lengths", keys=[key]).success
     assert location.folder.lake.read(LENGTHS, key)["longest"].to_list() == [400]
 

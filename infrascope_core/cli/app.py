@@ -8,6 +8,7 @@ from infrascope_core.cli.collect import collect
 from infrascope_core.cli.compare import compare
 from infrascope_core.cli.evaluate import evaluate
 from infrascope_core.cli.forget import forget
+from infrascope_core.cli.importing import import_app
 from infrascope_core.cli.page import page, serve
 from infrascope_core.cli.report import report
 from infrascope_core.cli.run import run
@@ -20,6 +21,8 @@ Run files are named PHASE_MODELforTASK_DATASET_START_HOST.txt (also .tsv, .csv, 
 sample. A file that cannot be read is rejected with one sentence; the others are processed.
 
 [bold]Record[/]    infrascope collect --out runs --model BERT --task TextClassification -- python train.py
+
+[bold]Import[/]    infrascope import prometheus http://localhost:9090 --sacct jobs.txt --out runs
 
 [bold]Analyse[/]   infrascope run runs (only what is new); infrascope run runs --refit (every model anew)
 
@@ -42,6 +45,7 @@ def build_app() -> typer.Typer:
     )
     for command in (run, summary, report, compare, page, serve, forget, simulate, collect, evaluate):
         app.command()(command)
+    app.add_typer(import_app(), name="import")
     return app
 
 

@@ -17,6 +17,7 @@ from infrascope_core.errors import RunFileError
 from infrascope_core.hosts.jobs import WORK, find_jobs
 from infrascope_core.hosts.settings import HostSettings
 from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.metric_types import types_path
 from infrascope_core.run_files.name import RunName, parse_run_name
 from infrascope_core.run_files.sources.folder import find_run_files
 
@@ -213,9 +214,10 @@ def _linked(run: LabelledRun, phase: str, links: Path) -> LabelledRun:
     links.mkdir(parents=True, exist_ok=True)
     name = phase + run.path.name.removeprefix(run.name.phase)
     link = links.absolute() / name
-    for source, target in ((run.path, link), (labels_path(run.path), labels_path(link))):
+    for source, target in ((of(run.path), of(link)) for of in (Path, labels_path, types_path)):
         target.unlink(missing_ok=True)
-        target.symlink_to(source.absolute())
+        if source.exists():  # types need not be declared
+            target.symlink_to(source.absolute())
     return replace(run, path=link, name=parse_run_name(link))
 
 

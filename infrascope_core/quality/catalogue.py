@@ -26,7 +26,7 @@ from infrascope_core.run_files.telemetry import metric_names, split_hosts
 from infrascope_core.settings import Settings
 from infrascope_core.store.lake import fingerprint
 
-CODE_VERSION = fingerprint("2", reanalysis.CODE_VERSION, selection.CODE_VERSION, kinds.CODE_VERSION)
+CODE_VERSION = fingerprint("3", reanalysis.CODE_VERSION, selection.CODE_VERSION, kinds.CODE_VERSION)
 """Raise the number when a catalogue of the same runs would differ."""
 ReadTelemetry = Callable[[str], pl.DataFrame]
 """Telemetry of a run, by its key."""
@@ -166,15 +166,21 @@ def _of_platform(platform: str, judged: pl.DataFrame, seen: Study, recipe: Recip
     rows = rows.join(classes.select("metric", "metric_class", "why"), on="metric", how="left")
     # what never moves anywhere needs no look at telemetry; what has no value or is always 0 has no class
     constant = (pl.col("status") == "near_constant") & (pl.col("treatment") == "as_is")
-    unseen = _OF_INTEREST & pl.col("metric_class").is_null()
+    # the mean of a code says nothing; what matters is that it changes
+    state = pl.col("declared") == "state"
+    unseen = _OF_INTEREST & pl.col("metric_class").is_null() & ~state.fill_null(False)
     rows = rows.with_columns(
-        metric_class=pl.when(constant)
+        metric_class=pl.when(constant | (state & pl.col("status").is_in(["usable", "near_constant"])))
         .then(pl.lit(metric_classes.STATIC))
         .when(unseen)
         .then(pl.lit(metric_classes.DYNAMIC))
         .when(pl.col("status").is_in(["usable", "near_constant"]))
         .then("metric_class"),
-        why=pl.when(unseen).then(pl.lit("dynamic: not in the runs that were looked at")).otherwise("why"),
+        why=pl.when(unseen)
+        .then(pl.lit("dynamic: not in the runs that were looked at"))
+        .when(state & (pl.col("status") == "usable"))
+        .then(pl.lit("static: declared to be a state"))
+        .otherwise("why"),
     )
     candidates = rows.filter(pl.col("metric_class").is_in(_WATCHED))
     groups = _groups(candidates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,24 +22,27 @@ _CAUGHT_UP = 0.5
 """An interval below this many median intervals makes up for a late sample."""
 
 
-def quality_metrics(telemetry: pl.DataFrame) -> pl.DataFrame:
+def quality_metrics(telemetry: pl.DataFrame, types: pl.DataFrame | None = None) -> pl.DataFrame:
     """Facts about every metric of one run.
 
     Parameters
     ----------
     telemetry : pl.DataFrame
         run_key, host, sample, ts, then one column per metric; the rows of one run.
+    types : pl.DataFrame, optional
+        The table `metric_types` of the run: what is declared about its metrics.
 
     Returns
     -------
     pl.DataFrame
         The table `quality_metrics`; one more row per host, `interval[s]`, describes the sampling itself.
     """
-    parts = [_of_host(part) for part in split_hosts(telemetry)]
+    declared = {} if types is None else dict(types.select("metric", "type").iter_rows())
+    parts = [_of_host(part, declared) for part in split_hosts(telemetry)]
     return pl.concat(parts) if parts else QUALITY_METRICS.empty()
 
 
-def _of_host(telemetry: pl.DataFrame) -> pl.DataFrame:
+def _of_host(telemetry: pl.DataFrame, declared: Mapping[str, str]) -> pl.DataFrame:
     values = telemetry.select(metric_names(telemetry))
     facts = _facts(values)
     endless = facts.filter(pl.col("min").is_infinite() | pl.col("max").is_infinite())["metric"].to_list()
@@ -53,6 +57,7 @@ def _of_host(telemetry: pl.DataFrame) -> pl.DataFrame:
     facts = facts.with_columns(
         unit=pl.Series([unit(name) for name in values.columns], dtype=pl.String),
         subsystem=pl.Series([subsystem(name) for name in values.columns], dtype=pl.String),
+        declared=pl.Series([declared.get(name) for name in values.columns], dtype=pl.String),
         **_movements(values, facts),
     )
     samples = telemetry.height

@@ -11,7 +11,7 @@ from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE, QUALIT
 from infrascope_core.quality.trust import platform_of_unit
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.runs import accepted
-from infrascope_core.run_files.tables import TELEMETRY
+from infrascope_core.run_files.tables import METRIC_TYPES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Part, Product, Scope, Tick
 
@@ -19,7 +19,7 @@ _STAGE = "quality"
 
 
 def _quality_metrics(folder: DataFolder, key: str) -> pl.DataFrame:
-    return quality_metrics(folder.lake.read(TELEMETRY, key))
+    return quality_metrics(folder.lake.read(TELEMETRY, key), folder.lake.read(METRIC_TYPES, key))
 
 
 def _metric_catalog(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
@@ -67,10 +67,10 @@ PRODUCTS = (
         (QUALITY_METRICS,),
         Scope.PER_RUN,
         _quality_metrics,
-        inputs=(TELEMETRY,),
-        code_version="3",
+        inputs=(TELEMETRY, METRIC_TYPES),
+        code_version="4",
         libraries=("polars", "numpy"),
-        decisions=(16,),
+        decisions=(16, 37),
     ),
     Product(
         _STAGE,
@@ -82,7 +82,7 @@ PRODUCTS = (
         settings=("reanalysis", "classes"),
         depends_on=_catalogue_rests_on,
         libraries=("duckdb", "numpy"),
-        decisions=(3, 16, 17),
+        decisions=(3, 16, 17, 37),
     ),
     Product(
         _STAGE,

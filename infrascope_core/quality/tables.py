@@ -42,6 +42,7 @@ QUALITY_METRICS = Table(
         Column("distinct", INT, "different values"),
         Column("rises", INT, "samples above the last known one before"),
         Column("falls", INT, "samples below the last known one before"),
+        Column("declared", TEXT, "what the run file's types say it is: counter, gauge or state"),
         Column("verdict", TEXT, "usable, missing, zero or constant, in this run; regular or gaps for `interval[s]`"),
     ),
 )
@@ -72,6 +73,13 @@ METRIC_CATALOG = Table(
             of=("quality_metrics.verdict",),
         ),
         Column("reason", TEXT, "the figures behind the status"),
+        Column(
+            "declared",
+            TEXT,
+            "counter, gauge or state, where types beside the run files say so and do not contradict each other; else "
+            "null, and names and behaviour decide",
+            of=("quality_metrics.declared",),
+        ),
         Column("metric_class", TEXT, "dynamic, event_counter or static: which features a window of it gets"),
         Column("treatment", TEXT, "as_is; rate (a cumulative counter, as change per second); derived (from others)"),
         Column("formula", TEXT, "how a derived metric is made"),

@@ -30,7 +30,7 @@ def limits_of(
         *_obstacles(evidence, compared, window_samples, least_windows),
         *_limits_of_length(evidence.features, settings),
         *(_limits_of_baseline(evidence.run, compared) if compared else ()),
-        *_limits_of_sampling(evidence.run, pattern_window_s),
+        *_limits_of_sampling(evidence.run, pattern_window_s, window_samples),
         *_limits_of_data(evidence, settings),
     ]
 
@@ -88,12 +88,14 @@ def _limits_of_baseline(run: Mapping[str, Any], compared: ComparedWith) -> Itera
         )
 
 
-def _limits_of_sampling(run: Mapping[str, Any], pattern_window_s: float) -> Iterator[str]:
+def _limits_of_sampling(run: Mapping[str, Any], pattern_window_s: float, window_samples: int) -> Iterator[str]:
     interval_s = run.get("interval_s")
     if interval_s is not None and interval_s > pattern_window_s:
+        window = duration(timedelta(seconds=window_samples * interval_s))
         yield (
             f"There is a sample every {duration(timedelta(seconds=interval_s))} only: what is shorter does not show, "
-            "and a window of patterns is one sample."
+            f"a window of patterns is one sample, and one of the detectors is {window_samples} samples, which take "
+            f"{window}."
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infrascope_core.run_files.labels import labels_path
+from infrascope_core.run_files.metric_types import types_path
 from infrascope_core.run_files.name import printable_path
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.store.lake import Lake, fingerprint
@@ -21,8 +22,9 @@ def candidate_files(key: str, paths: Sequence[Path], lake: Lake) -> list[Path]:
 
 
 def source_fingerprint(paths: Sequence[Path]) -> str:
-    """Fingerprint of files and their labels, by name, size and time of change; reads no content."""
-    return fingerprint(*(_state(file) for path in sorted(paths) for file in (path, labels_path(path))))
+    """Fingerprint of files, their labels and types, by name, size and time of change; reads no content."""
+    beside = (labels_path, types_path)
+    return fingerprint(*(_state(file) for path in sorted(paths) for file in (path, *(of(path) for of in beside))))
 
 
 def _is_there(file: Path) -> bool:

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import polars as pl
 
-from infrascope_core.errors import LabelFileError, RunFileError
+from infrascope_core.errors import LabelFileError, MetricTypesError, RunFileError
 from infrascope_core.run_files.candidates import candidate_files
 from infrascope_core.run_files.content import has_content
 from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.metric_types import read_types, types_path
 from infrascope_core.run_files.name import printable_path
 from infrascope_core.run_files.reader import RunFile, read_run_file
 from infrascope_core.run_files.rejections import reject, withdraw
 from infrascope_core.run_files.settings import ReaderSettings
-from infrascope_core.run_files.tables import FAULTS, RUN_FILES, TELEMETRY
+from infrascope_core.run_files.tables import FAULTS, METRIC_TYPES, RUN_FILES, TELEMETRY
 from infrascope_core.store.lake import Lake, content_hash, fingerprint
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 """Raise it when telemetry made from the same file would differ."""
 
 
@@ -56,8 +57,8 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
     paths : sequence of Path
         Every file that claims the key.
     lake : Lake
-        Where `telemetry`, `faults` and rejections are written; the row of `run_files` is returned, to be written last,
-        so that a run that was cut off in between is read again.
+        Where `telemetry`, `faults`, `metric_types` and rejections are written; the row of `run_files` is returned, to
+        be written last, so that a run that was cut off in between is read again.
     settings : ReaderSettings
         Limits of the reader.
     """
@@ -93,6 +94,8 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
         )
         known_faults = FAULTS.empty() if labels is None else labels
         lake.write(known_faults, FAULTS, key, content_hash(known_faults))
+        types = _types(chosen, lake)
+        lake.write(types, METRIC_TYPES, key, content_hash(types))
         row = _accepted_row(chosen, labelled=labels is not None)
     return Ingested(row, FAULTS.empty() if labels is None else labels)
 
@@ -111,6 +114,20 @@ def _labels(chosen: RunFile | None, lake: Lake) -> pl.DataFrame | None:
     else:
         withdraw(path, lake)
     return labels
+
+
+def _types(chosen: RunFile, lake: Lake) -> pl.DataFrame:
+    """Types declared beside the chosen file; bad ones are rejected on their own account, and nothing is declared."""
+    path = types_path(chosen.path)
+    types = METRIC_TYPES.empty()
+    try:
+        if os.path.lexists(path):
+            types = read_types(path, chosen.name.run_key)
+    except MetricTypesError as error:
+        reject(path, chosen.name.run_key, error.fault, lake)
+    else:
+        withdraw(path, lake)
+    return types
 
 
 def _accepted_row(run: RunFile, labelled: bool) -> pl.DataFrame:

@@ -16,6 +16,8 @@ SUFFIXES = (".txt", ".tsv", ".csv")
 """Endings of run files, in upper or lower case; each may be followed by one `.gz`."""
 
 LABELS_SUFFIX = ".faults.csv"
+TYPES_SUFFIX = ".metrics.csv"
+"""Ending of the file that says which metrics of a run file are counters (docs/format.md, Types)."""
 RECORDING_SUFFIX = ".recording"
 """Ending of the hidden file in which `infrascope collect` keeps what it reads until it writes the run file."""
 _MAX_LENGTH = 200
@@ -70,11 +72,11 @@ class RunName:
 def is_run_file(path: Path) -> bool:
     """Whether a file is meant as a run file, by its ending.
 
-    Labels, hidden files and `__MACOSX` leftovers are not. A file that is packed twice, or labels under a name that
-    nobody would look for, count as run files: `parse_run_name` rejects them, so that they are not passed over.
+    Labels, types, hidden files and `__MACOSX` leftovers are not. A file that is packed twice, or labels under a name
+    that nobody would look for, count as run files: `parse_run_name` rejects them, so that they are not passed over.
     """
     name = path.name
-    if name.startswith(".") or name.endswith(LABELS_SUFFIX) or "__MACOSX" in path.parts:
+    if name.startswith(".") or name.endswith((LABELS_SUFFIX, TYPES_SUFFIX)) or "__MACOSX" in path.parts:
         return False
     name = name.lower()
     while name.endswith(".gz"):
@@ -108,10 +110,9 @@ def parse_run_name(path: Path) -> RunName:
         raise RunFileError(
             path, f"a recording that was cut off; `infrascope collect --recover {path.parent}` makes a run file of it"
         )
-    if path.name.lower().removesuffix(".gz").endswith(LABELS_SUFFIX):
-        raise RunFileError(
-            path, f"labels lie beside their run file as STEM{LABELS_SUFFIX}, in lower case and not packed"
-        )
+    for what, suffix in (("labels", LABELS_SUFFIX), ("types of metrics", TYPES_SUFFIX)):
+        if path.name.lower().removesuffix(".gz").endswith(suffix):
+            raise RunFileError(path, f"{what} lie beside their run file as STEM{suffix}, in lower case and not packed")
     if key.lower().endswith((*SUFFIXES, ".gz")):
         raise RunFileError(path, "two endings; expected one of .txt, .tsv and .csv, and at most one .gz after it")
     match = _NAME.fullmatch(key) if len(key) <= _MAX_LENGTH and ".." not in key else None

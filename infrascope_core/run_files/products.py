@@ -6,7 +6,7 @@ import polars as pl
 
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.ingestion import CODE_VERSION
-from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES, TELEMETRY
+from infrascope_core.run_files.tables import FAULTS, METRIC_TYPES, REJECTED_FILES, RUN_FILES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Product, Scope, Tick
@@ -25,14 +25,14 @@ def _review(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame
 PRODUCTS = (
     Product(
         _STAGE,
-        (RUN_FILES, TELEMETRY, FAULTS),
+        (RUN_FILES, TELEMETRY, FAULTS, METRIC_TYPES),
         Scope.ARRIVING,
         _ingest,
         code_version=CODE_VERSION,
         settings=("reader",),
         depends_on=lambda folder, key: Inbox.of(folder).fingerprint(key),
         copied=True,
-        decisions=(1, 4, 26),
+        decisions=(1, 4, 26, 37),
     ),
     Product(
         _STAGE,

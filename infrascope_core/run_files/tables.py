@@ -77,6 +77,17 @@ FAULTS = Table(
         Column("metrics", TEXTS, "culprit metrics, host-free"),
     ),
 )
+METRIC_TYPES = Table(
+    "metric_types",
+    "What is declared about the metrics of a run: the `.metrics.csv` beside its run file.",
+    ("run_key", "metric"),
+    (
+        RUN_KEY,
+        Column("metric", TEXT, "metric, host-free"),
+        Column("type", TEXT, "counter (grows from boot on), gauge (a level), or state (a code, no quantity)"),
+        Column("origin", TEXT, "what the source of the telemetry calls it"),
+    ),
+)
 REJECTED_FILES = Table(
     "rejected_files",
     "Files that could not be used, each with one sentence that says why.",

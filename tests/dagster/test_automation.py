@@ -125,7 +125,7 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
     assert clock.sense() == [late]
     history = clock.settle()
     asked = {(name, key) for tick in history for name, keys in tick.items() if keys is not True for key in keys}
-    assert asked == {(name, late) for name in ("run_files", "telemetry", "faults", *PRODUCTS)}
+    assert asked == {(name, late) for name in ("run_files", "telemetry", "faults", "metric_types", *PRODUCTS)}
 
     assert {name for name, _ in clock.location.unsynced()} <= MODELS  # fitted before the late run was there
     # episodes quote rules and reports quote other hosts: made anew when there are any for the first time, never again
@@ -187,11 +187,11 @@ def test_nothing_is_forgotten_when_runs_that_were_asked_for_never_start(clock):
     assert clock.tick()["telemetry"] == keys
     assert clock.tick()["telemetry"] == keys
     first, *others = sorted(keys)
-    clock.location.materialize("run_files", "telemetry", "faults", keys=[first])
+    clock.location.materialize("run_files", "telemetry", "faults", "metric_types", keys=[first])
     asked = clock.tick()
     assert asked["telemetry"] == set(others)
     assert all(asked[name] == {first} for name in PRODUCTS)
-    clock.location.materialize("run_files", "telemetry", "faults", keys=others)
+    clock.location.materialize("run_files", "telemetry", "faults", "metric_types", keys=others)
     clock.location.materialize("quality_metrics", keys=[first])
     asked = clock.tick()
     assert asked["quality_metrics"] == set(others)
@@ -213,7 +213,7 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
         patch.setattr("infrascope_core.anomalies.products.baseline_of", lambda *_: 1 / 0)
         history = clock.settle()
     asked = [set(tick) for tick in history if tick]
-    assert asked.pop(0) == {"run_files", "telemetry", "faults"}
+    assert asked.pop(0) == {"run_files", "telemetry", "faults", "metric_types"}
     assert asked.pop(0) == {*PRODUCTS, "rejected_files"}
     assert asked == []
     stale = {name for name, keys in GRAPH.stale(clock.location.folder, [key]).items() if keys}
@@ -309,7 +309,7 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     assert clock.sense() == [*keys[:2], bad.stem]
     clock.sense()
     assert [name for tick in clock.settle() for name in tick] == []
-    for name in ("run_files", "telemetry", "faults", *PRODUCTS):
+    for name in ("run_files", "telemetry", "faults", "metric_types", *PRODUCTS):
         assert clock.location.materialized(name) - {bad.stem} == set(keys), name
         assert clock.location.metadata(name, keys[0])["kept"].value is True
     rows = clock.location.metadata("baskets", keys[1])["dagster/row_count"].value

@@ -12,7 +12,7 @@ from infrascope_core.store.product import Scope
 from infrascope_dagster.partitions import RUN_FILES
 from tests.runs import SPOIL, write_run
 
-INGEST = ("run_files", "telemetry", "faults")
+INGEST = ("run_files", "telemetry", "faults", "metric_types")
 SYMBOLS = ("curated_metrics", "group_windows")
 
 

@@ -68,7 +68,7 @@ def test_a_healthy_folder_passes(filled):
 def test_rejected_and_failed(filled):
     bad = write_run(filled.runs, 9)
     bad.write_text("nothing")
-    filled.materialize("run_files", "telemetry", "faults", keys=[bad.stem])
+    filled.materialize("run_files", "telemetry", "faults", "metric_types", keys=[bad.stem])
     filled.materialize("rejected_files")
     assert not outcome("no_rejected_files", filled)
     assert not outcome("no_partition_left_failed", filled)
@@ -133,7 +133,7 @@ def test_the_daily_schedules(filled):
     (request,) = asked[READ]
     assert set(request.tags.values()) == {late}
     assert "current" in said(asked[MAKE])
-    filled.materialize("run_files", "telemetry", "faults", keys=[late])
+    filled.materialize("run_files", "telemetry", "faults", "metric_types", keys=[late])
     asked = asked_in_the_morning(filled)
     assert "is read" in said(asked[READ])
     (request,) = asked[MAKE]
@@ -143,7 +143,7 @@ def test_the_daily_schedules(filled):
 def test_the_daily_schedules_ask_for_what_is_stale_and_not_for_bad_files(filled):
     bad = write_run(filled.runs, 6)
     bad.write_text("nothing")
-    filled.materialize("run_files", "telemetry", "faults", keys=[bad.stem])
+    filled.materialize("run_files", "telemetry", "faults", "metric_types", keys=[bad.stem])
     key = accepted(filled.folder)["run_key"][0]
     filled.folder.lake.write(filled.folder.lake.read(BASKETS, key), BASKETS, key, made_from="something else")
     asked = asked_in_the_morning(filled)

@@ -49,7 +49,7 @@ def test_a_backfill_of_a_fresh_folder_fits_the_models_that_it_needs(location):
     """What is asked for is per run alone; the models come with it, each reported on its own asset."""
     keys = [write_run(location.runs, second).stem for second in (1, 2, 3)]
     per_run = [t.name for product in GRAPH.order if product.scope is Scope.PER_RUN for t in product.tables]
-    assert location.materialize("run_files", "telemetry", "faults", keys=keys).success
+    assert location.materialize("run_files", "telemetry", "faults", "metric_types", keys=keys).success
     assert location.materialize(*per_run, keys=keys).success
     for name in per_run:
         assert location.materialized(name) == set(keys), name
@@ -65,7 +65,7 @@ def test_a_model_that_is_fitted_is_not_fitted_again_by_a_product_that_reads_it(l
     assert location.run_job("refresh").success
     write_run(location.runs, 2, samples=450)
     before = location.folder.lake.version("thresholds")
-    assert location.materialize("run_files", "telemetry", "faults", keys=[second]).success
+    assert location.materialize("run_files", "telemetry", "faults", "metric_types", keys=[second]).success
     assert location.materialize("quality_metrics", "curated_metrics", "group_windows", "baskets", keys=[second]).success
     assert location.folder.lake.version("thresholds") == before
     assert set(location.folder.lake.read("thresholds")["platform"]) == {platform}

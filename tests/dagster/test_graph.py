@@ -175,6 +175,7 @@ def test_the_whole_graph_through_dagster(location):
     assert empty == {
         "rejected_files",
         "faults",
+        "metric_types",
         "level_offsets",
         "structural_changes",
         "group_aliases",

@@ -54,7 +54,7 @@ def urls(metadata: dict[str, Any]) -> list[str]:
 def test_every_link_of_an_asset_and_of_a_partition_leads_somewhere(location, address, monkeypatch):
     monkeypatch.setenv(ADDRESS, address)
     key = write_run(location.runs, 1, samples=600, burst=(300, 380)).stem
-    assert location.materialize("run_files", "telemetry", "faults", keys=[key]).success
+    assert location.materialize("run_files", "telemetry", "faults", "metric_types", keys=[key]).success
     per_run = ["quality_metrics", "window_features", "structural_changes"]
     per_run += ["anomaly_scores", "anomaly_reasons", "level_offsets", "metric_deviations"]
     per_run += ["curated_metrics", "group_windows", "baskets", "anomaly_episodes", "anomaly_report", "run_page"]

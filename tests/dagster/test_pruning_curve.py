@@ -14,7 +14,7 @@ def last(location, asset: str) -> dg.AssetMaterialization:
 
 def test_the_curve_comes_with_a_picture_and_the_catalogue_with_its_classes(location):
     keys = [write_run(location.runs, second).stem for second in (1, 2)]
-    assert location.materialize("run_files", "telemetry", "faults", keys=keys).success
+    assert location.materialize("run_files", "telemetry", "faults", "metric_types", keys=keys).success
     assert location.materialize("quality_metrics", keys=keys).success
     assert location.materialize("metric_catalog").success
     assert "dynamic" in last(location, "metric_catalog").metadata["classes"].value

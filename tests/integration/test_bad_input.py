@@ -181,10 +181,10 @@ def test_a_second_call_does_only_what_is_new(tmp_path):
     assert all(after[p] == before[p] for p in per_run)
     assert all(folder.lake.read(t).equals(models[t]) for t in models)
     new = {p.parent.name for p in set(after) - set(before)}
-    assert new == {"run_files", "telemetry", "faults", "quality_metrics", "curated_metrics", "group_windows",
-                   "baskets", "window_features", "structural_changes", "anomaly_scores", "anomaly_reasons",
-                   "level_offsets", "metric_deviations", "anomaly_episodes", "anomaly_report", "phase_changes",
-                   "run_page"}  # fmt: skip
+    assert new == {"run_files", "telemetry", "faults", "metric_types", "quality_metrics", "curated_metrics",
+                   "group_windows", "baskets", "window_features", "structural_changes", "anomaly_scores",
+                   "anomaly_reasons", "level_offsets", "metric_deviations", "anomaly_episodes", "anomaly_report",
+                   "phase_changes", "run_page"}  # fmt: skip
     infrascope("run", runs, "--data", data, "--refit")
     assert not folder.lake.read(BASELINES).equals(models["baselines"])
     assert folder.lake.read(BASELINES)["runs"].to_list() == [4]

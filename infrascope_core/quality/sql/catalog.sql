@@ -1,12 +1,12 @@
 -- Pools the quality of all runs into one verdict per platform and metric, and says which metrics are cumulative
--- counters: by name where that is known, else never falling but for resets, growing, whole and not negative, in order
--- from run to run (docs/adr/0016).
+-- counters: as declared beside the run files; else by name where that is known, else never falling but for resets,
+-- growing, whole and not negative, in order from run to run (docs/adr/0016, 0037).
 -- in:  quality (run_key, host, metric, unit, subsystem, samples, missing, infinite, zeros, mean, std, cv, min, max,
---      rises, falls), runs (run_key, platform, started_at, ended_at); $names 'column' | 'metric',
+--      rises, falls, declared), runs (run_key, platform, started_at, ended_at); $names 'column' | 'metric',
 --      $constancy 'mean_cv' | 'pooled_cv', $near_constant, $levels (units that are never cumulative), $min_moves,
 --      $max_fall_share, $reset_below, $max_resets, $min_pairs, $max_broken_pairs, $steady; patterns of the names of
 --      $known_counters and $known_levels, and $most_falls (share of the moves) that a known counter may show
--- out: platform, metric, unit, subsystem, runs, status, reason, cumulative
+-- out: platform, metric, unit, subsystem, runs, status, reason, declared, cumulative
 WITH named AS (
     SELECT
         platform,
@@ -50,6 +50,8 @@ pooled AS (
             ) / nullif(sum(n) - 1, 0)
         ) / nullif(abs(any_value(grand_mean)), 0) AS pooled_cv,
         bool_or(differenced) AS differenced,
+        -- where files contradict each other, nothing is declared
+        CASE WHEN count(DISTINCT declared) = 1 THEN min(declared) END AS declared,
         bool_and(known_counter) AS known_counter,
         bool_and(known_level) AS known_level,
         min(min) AS lowest,
@@ -98,22 +100,26 @@ judged AS (
             WHEN cv < $near_constant THEN 'near_constant'
             ELSE 'usable'
         END AS status,
-        NOT differenced
-        AND NOT known_level
-        AND NOT list_contains($levels, unit)
-        AND lowest >= 0
-        AND whole_low
-        AND whole_high
-        AND CASE
-            -- one that a collector reports as a rate under a counter's name falls as often as it rises
-            WHEN known_counter THEN falls - resets <= $most_falls * (rises + falls)
+        CASE
+            WHEN declared IS NOT NULL THEN declared = 'counter'
             ELSE
-                rises > 0
-                AND falls - resets <= $max_fall_share * (rises + falls)
-                AND rises + falls + coalesce(climbs, 0) >= $min_moves
+                NOT differenced
+                AND NOT known_level
+                AND NOT list_contains($levels, unit)
+                AND lowest >= 0
+                AND whole_low
+                AND whole_high
                 AND CASE
-                    WHEN pairs >= $min_pairs THEN broken <= $max_broken_pairs * pairs
-                    ELSE coalesce(broken, 0) = 0 AND rises >= $steady * steps
+                    -- one that a collector reports as a rate under a counter's name falls as often as it rises
+                    WHEN known_counter THEN falls - resets <= $most_falls * (rises + falls)
+                    ELSE
+                        rises > 0
+                        AND falls - resets <= $max_fall_share * (rises + falls)
+                        AND rises + falls + coalesce(climbs, 0) >= $min_moves
+                        AND CASE
+                            WHEN pairs >= $min_pairs THEN broken <= $max_broken_pairs * pairs
+                            ELSE coalesce(broken, 0) = 0 AND rises >= $steady * steps
+                        END
                 END
         END
         AS cumulative
@@ -132,6 +138,7 @@ SELECT
         WHEN 'always_zero' THEN format('0 or missing in all of {} runs', runs)
         WHEN 'near_constant' THEN format('{} {:.2g} is below {:.2g}', replace($constancy, '_', ' '), cv, $near_constant)
     END AS reason,
+    declared,
     coalesce(cumulative, false) AS cumulative
 FROM judged
 ORDER BY platform, metric

@@ -70,11 +70,16 @@ def test_a_run_that_is_named_as_reference_needs_no_labels(tmp_path):
 def test_another_phase_is_presented_under_the_judged_one(tmp_path):
     put(tmp_path, 1, phase="train")
     judged = put(tmp_path, 2, True, phase="infer")
+    assert not split_by_phase(find_labelled([tmp_path])[0], "train", tmp_path / "links").notes
+    assert not list((tmp_path / "links").glob("*.metrics.csv"))
+    (labels,) = tmp_path.glob("train_*.faults.csv")
+    labels.with_name(labels.name.replace(".faults.csv", ".metrics.csv")).write_text("metric,type,origin\n")
     split = split_by_phase(find_labelled([tmp_path])[0], "train", tmp_path / "links")
     linked = "infer_MLPforTask_Digits_2026-11-01T10-01-00_h1"
     assert split.reference_of == {judged: (linked,)}
     assert split.reference[0].path.read_text() == "content is not looked at"
     assert (tmp_path / "links" / f"{linked}.faults.csv").read_text() == HEADER
+    assert (tmp_path / "links" / f"{linked}.metrics.csv").read_text() == "metric,type,origin\n"
 
 
 def test_parts_are_the_first_folders(tmp_path):

@@ -13,6 +13,7 @@ from infrascope_core.quality.reanalysis import level_units
 from infrascope_core.quality.settings import ReanalysisSettings
 from infrascope_core.quality.status import metric_status
 from infrascope_core.recipes import load_recipe
+from infrascope_core.run_files.tables import METRIC_TYPES
 
 START = datetime(2025, 5, 7)
 SAMPLES = 60
@@ -27,7 +28,7 @@ RECIPE = load_recipe("default")
 def treatment(tmp_path):
     """Treatment of a metric, from its values in successive runs (hours apart unless `apart` says otherwise)."""
 
-    def judge(runs, metric="Source:a[count]", apart=3600, hosts=None, recipe=RECIPE, **settings) -> str:
+    def judge(runs, metric="Source:a[count]", *, apart=3600, hosts=None, recipe=RECIPE, declared=None, **settings):
         files, rows = [], []
         for i, values in enumerate(runs):
             host = hosts[i] if hosts else "h"
@@ -42,7 +43,10 @@ def treatment(tmp_path):
                 }
             )
             files.append(tmp_path / f"r{i}.parquet")
-            quality_metrics(frame).write_parquet(files[-1])
+            said = declared[i] if isinstance(declared, list) else declared
+            rows_of_type = [(f"r{i}", metric, said, "as the source calls it")] if said else []
+            types = pl.DataFrame(rows_of_type, schema=METRIC_TYPES.schema, orient="row")
+            quality_metrics(frame, types).write_parquet(files[-1])
             rows.append((f"r{i}", "cpu", started, len(values), 1.0))
         schema = {
             "run_key": pl.String(),
@@ -156,3 +160,21 @@ def test_infinite_and_missing_samples_are_passed_over(treatment):
     holes = after((0, 3, np.inf), (1, 7, np.inf)).tolist()
     holes[2][5] = None
     assert treatment(holes) == "rate"
+
+
+def test_what_is_declared_is_not_guessed(treatment):
+    """Seconds of CPU time are a counter although they are no whole numbers; a gauge may rise all the time."""
+    seconds = RISING + 0.25
+    assert treatment(seconds, "CPU:user[s]", declared="counter") == "rate"
+    assert treatment(RISING, declared="gauge") == "as_is"
+    assert treatment(RISING, declared="state") == "as_is"
+    assert treatment(RISING, "Memory:level[kB]", declared="counter") == "rate"  # kB is the unit of levels, elsewhere
+
+
+def test_a_run_that_declares_nothing_goes_with_the_others(treatment):
+    assert treatment(RISING + 0.25, declared=["counter", None, None, "counter"]) == "rate"
+
+
+def test_contradictory_declarations_count_as_none(treatment):
+    assert treatment(RISING + 0.25, declared=["counter", "gauge", "counter", "counter"]) == "as_is"
+    assert treatment(RISING, declared=["counter", "gauge", "counter", "counter"]) == "rate"

@@ -288,11 +288,12 @@ def test_a_metric_that_misses_a_few_windows_at_the_end_has_not_stopped():
     assert report(features=features(until={METRICS[0]: 14})).limits
 
 
-@pytest.mark.parametrize(("interval_s", "text"), [(60.0, "1.0 min"), (5.0, "5 s")])
-def test_slow_sampling_limits_what_can_be_seen(interval_s, text):
+@pytest.mark.parametrize(("interval_s", "text", "window"), [(60.0, "1.0 min", "30.0 min"), (5.0, "5 s", "2.5 min")])
+def test_slow_sampling_limits_what_can_be_seen_and_the_windows_are_said(interval_s, text, window):
     (sentence,) = report(run={"interval_s": interval_s}).limits
     assert sentence == (
-        f"There is a sample every {text} only: what is shorter does not show, and a window of patterns is one sample."
+        f"There is a sample every {text} only: what is shorter does not show, a window of patterns is one sample, and "
+        f"one of the detectors is 30 samples, which take {window}."
     )
 
 

@@ -106,6 +106,7 @@ def test_parameters_are_values_and_never_text():
             "run_key": ["r"], "host": ["h"], "metric": [hostile], "unit": [""], "subsystem": ["Other"],
             "samples": [2], "missing": [2], "infinite": [0], "zeros": [0], "mean": [0.0], "std": [0.0], "cv": [0.0],
             "min": [None], "max": [None], "distinct": [0], "rises": [0], "falls": [0],
+            "declared": [hostile],
         },
         schema_overrides={"min": pl.Float64, "max": pl.Float64},
     )  # fmt: skip

@@ -1,0 +1,84 @@
+"""Dumps over time: OpenMetrics and Prometheus' own text."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from infrascope_core.errors import ImportSourceError
+from infrascope_core.importers import openmetrics
+from infrascope_core.importers.openmetrics import samples_of_text
+
+DUMP = Path("dump.om")
+OPEN = """\
+# TYPE node_cpu_seconds counter
+# HELP node_cpu_seconds Seconds the CPUs spent in each mode.
+node_cpu_seconds_total{cpu="0",mode="user"} 12.5 1767000000.25
+node_cpu_seconds_total{cpu="0",mode="user"} 1.25e+01 1767000015.25
+node_load1 +Inf 1767000000.25 # {trace="x"} 1 2
+hostile{a="x\\"y, \\\\ {} # 1 2\\nz", b=""} NaN 1767000000.25
+{"quoted name", l="v"} -Inf 1767000001
+# EOF
+"""
+
+
+def test_openmetrics_counts_in_seconds():
+    samples = samples_of_text(DUMP, OPEN.encode())
+    assert [(series.name, series.label) for series in samples.series] == [
+        ("node_cpu_seconds_total", {"cpu": "0", "mode": "user"}),
+        ("node_load1", {}),
+        ("hostile", {"a": 'x"y, \\ {} # 1 2\nz', "b": ""}),
+        ("quoted name", {"l": "v"}),
+    ]
+    at = datetime.fromtimestamp(1767000000.25 - 0).astimezone().utctimetuple()
+    rows = samples.values.rows()
+    assert [(number, repr(value)) for number, _, value in rows] == [
+        (0, "12.5"), (0, "12.5"), (1, "inf"), (2, "nan"), (3, "-inf"),
+    ]  # fmt: skip
+    assert rows[0][1].timetuple()[:6] == at[:6] and rows[0][1].microsecond == 250_000
+
+
+def test_prometheus_text_counts_in_milliseconds():
+    text = "# TYPE a counter\r\na 1 1767000000250\r\n\r\na 2\t1767000015250\r\n"
+    times = samples_of_text(DUMP, text.encode()).values["ts"].dt.timestamp("ms").to_list()
+    assert times == [1767000000250, 1767000015250]
+
+
+def test_long_dumps_are_read_in_pieces(monkeypatch):
+    text = b"".join(b'a{x="%d"} %d %d\n' % (i % 7, i, i) for i in range(1000)) + b"# EOF\n"
+    whole = samples_of_text(DUMP, text)
+    monkeypatch.setattr(openmetrics, "_BLOCK", 100)
+    pieces = samples_of_text(DUMP, text)
+    assert pieces.series == whole.series and pieces.values.equals(whole.values)
+    with pytest.raises(ImportSourceError, match="line 1002: expected a series"):
+        samples_of_text(DUMP, text + b"?\n")
+
+
+def test_a_scrape_target_is_one_group():
+    text = 'a{instance="h",job="n",cpu="0"} 1 1\nb{instance="h",job="n"} 1 1\nb{instance="i",job="n"} 1 1\n# EOF\n'
+    assert [series.group for series in samples_of_text(DUMP, text.encode()).series] == ["n|h||", "n|h||", "n|i||"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"a 1\n", "dump.om: line 1 has no time; expected a dump over time"),
+        (b"a 1 1\nnot a line\n", "dump.om: line 2: expected a series, a value and a time"),
+        (b"a one 1\n", "dump.om: line 1: expected a series"),
+        (b'a{x="1} 1 1\n', "dump.om: line 1: expected a series"),
+        (b"a{x=1} 1 1\n", "cannot be read as a series"),
+        (b"\xff\xfe", "not UTF-8 text"),
+        (b"<html>\n", "line 1: expected a series"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text, said):
+    with pytest.raises(ImportSourceError, match=said) as error:
+        samples_of_text(DUMP, text)
+    assert "\n" not in str(error.value)
+
+
+def test_an_empty_dump_has_no_samples():
+    assert samples_of_text(DUMP, b"# EOF\n").series == ()
+    assert samples_of_text(DUMP, b"").values.is_empty()
