@@ -14,6 +14,7 @@ from infrascope_core.anomalies import products as anomalies
 from infrascope_core.comparing import products as comparing
 from infrascope_core.errors import InfraScopeError, StorageError
 from infrascope_core.hosts import products as hosts
+from infrascope_core.making import Failure, Workers, attempted_here
 from infrascope_core.pages import products as pages
 from infrascope_core.patterns import products as patterns
 from infrascope_core.quality import products as quality
@@ -73,6 +74,7 @@ def refresh(
     *,
     graph: Graph = GRAPH,
     on_made: OnMade = lambda product, run_key, frames: None,
+    jobs: int = 1,
 ) -> None:
     """Make whatever is new, changed, or rests on something that changed.
 
@@ -91,6 +93,8 @@ def refresh(
         The products.
     on_made : callable
         Called for each product that was made.
+    jobs : int
+        Processes that make what is made per run. The lake is the same, byte for byte.
 
     Raises
     ------
@@ -104,15 +108,20 @@ def refresh(
     # fits see all runs of the folder: of two that fill it, the second must not fit on half of what the first brings
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         folder.remember_settings()
-        work = _Work(folder, graph, on_progress, on_made)
         try:
-            work.everything(refit)
+            with Workers(graph, folder, jobs, _make_elsewhere if graph is GRAPH else None) as workers:
+                work = _Work(folder, graph, on_progress, on_made, workers)
+                work.everything(refit)
         except BaseException:
             with contextlib.suppress(Exception):  # what went wrong first is what the user must know
                 _show_what_is_made(folder, graph)
             raise
         _show_what_is_made(folder, graph)
         work.raise_failures()
+
+
+def _make_elsewhere(table: str, key: str) -> Failure | None:
+    return attempted_here(GRAPH, table, key)
 
 
 def forget(
@@ -157,13 +166,16 @@ def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
 
 
 class _Work:
-    """One refresh: whom to notify, and which runs failed."""
+    """One refresh: who makes what is per run, whom to notify, and which runs failed."""
 
-    def __init__(self, folder: DataFolder, graph: Graph, on_progress: OnProgress, on_made: OnMade) -> None:
+    def __init__(
+        self, folder: DataFolder, graph: Graph, on_progress: OnProgress, on_made: OnMade, workers: Workers
+    ) -> None:
         self.folder = folder
         self.graph = graph
         self.on_progress = on_progress
         self.on_made = on_made
+        self.workers = workers
         self.failed: dict[str, str] = {}
 
     def everything(self, refit: bool) -> None:
@@ -181,23 +193,19 @@ class _Work:
         stale = [k for k in keys if k not in self.failed and not graph.is_current(folder, product.tables[0], k)]
         failures: dict[str, str] = {}
         cause: Exception | None = None
-        for done, key in enumerate(stale):
-            self.on_progress(product.name, done, len(stale))
-            try:
-                frames = graph.make(folder, product.tables[0], key)
-            except StorageError as error:
-                if error.full:
-                    left = len(stale) - done
-                    raise StorageError(f"{error}; {left:,} of {len(stale):,} runs are left", full=True) from error
-                failures[key], cause = str(error), error
-            except InfraScopeError as error:
-                failures[key], cause = str(error), error
-            except Exception as error:
-                failures[key], cause = f"unexpected {type(error).__name__}: {error}", error
-            else:
-                self.on_made(product, key, frames)
         if stale:
-            self.on_progress(product.name, len(stale), len(stale))
+            self.on_progress(product.name, 0, len(stale))
+        for done, (key, made) in enumerate(self.workers.make(product, stale), start=1):
+            if isinstance(made, Failure):
+                if made.full:
+                    left = len(stale) - done + 1
+                    raise StorageError(f"{made.reason}; {left:,} of {len(stale):,} runs are left", full=True) from (
+                        made.cause
+                    )
+                failures[key], cause = made.reason, made.cause
+            else:
+                self.on_made(product, key, made)
+            self.on_progress(product.name, done, len(stale))
         self.failed |= {key: f"{product.name}: {reason}" for key, reason in failures.items()}
         if failures and self.failed.keys() >= set(keys):  # no run is left to go on with
             raise InfraScopeError(failures_in_words(self.failed)) from cause

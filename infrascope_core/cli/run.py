@@ -29,6 +29,7 @@ def run(
     refit: Annotated[
         bool, typer.Option("--refit", help="Refit catalogue, thresholds and baselines from all runs.")
     ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes that work on runs at a time.")] = 1,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if any file was rejected.")] = False,
     debug: DebugOption = False,
 ) -> None:
@@ -46,7 +47,7 @@ def run(
 
         folder = DataFolder(data, _settings(settings, recipe), tuple(paths))
         with shown_progress() as on_progress:
-            refresh(folder, refit, on_progress)
+            refresh(folder, refit, on_progress, jobs=jobs)
         show(summarize(folder), index_file(folder))
         used, rejected = Inbox.of(folder.fresh()).outcome()
         if not used:

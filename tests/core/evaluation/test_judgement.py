@@ -250,13 +250,9 @@ def test_windows_without_a_score_have_no_figure(folder):
 
 def test_a_representative_of_a_culprit_counts_and_so_does_its_chance(folder):
     key = folder.add(2, [LEAK])
-    folder.lake.write(
-        pl.DataFrame(
-            {"platform": ["cpu"], "metric": [METRICS[1]], "represented_by": [METRICS[0]], "treatment": ["as_is"]}
-        ),
-        "metric_catalog.trial",
-    )
-    folder.lake.path("metric_catalog.trial").rename(folder.lake.path(METRIC_CATALOG))
+    row = {"platform": "cpu", "metric": METRICS[1], "represented_by": METRICS[0], "treatment": "as_is"}
+    catalogue = pl.DataFrame([dict.fromkeys(METRIC_CATALOG.schema) | row], schema=METRIC_CATALOG.schema)
+    folder.lake.write(catalogue, METRIC_CATALOG)
     folder.episodes(key, (15, 21, 3.0, "Memory", [METRICS[0]]))
     event = folder.compared().events.row(0, named=True)
     assert event["hit_1"] is True

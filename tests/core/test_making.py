@@ -1,0 +1,81 @@
+"""Products of many runs, by one process or several: the same bytes, and what fails stops nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from infrascope_core.errors import InfraScopeError, RunFileError, StorageError
+from infrascope_core.making import THREADS, Failure, attempt
+from infrascope_core.pipeline import refresh
+from infrascope_core.reports.products import report_files
+from infrascope_core.reports.tables import ANOMALY_REPORT
+from infrascope_core.run_files.tables import RUN_FILES
+from infrascope_core.store.folder import DataFolder
+from tests.runs import write_run
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason", "full"),
+    [
+        (RunFileError(Path("x.txt"), "line 3: no"), "x.txt: line 3: no", False),
+        (StorageError("no room left", full=True), "no room left", True),
+        (ZeroDivisionError("by zero"), "unexpected ZeroDivisionError: by zero", False),
+    ],
+)
+def test_what_is_raised_becomes_a_reason(raised, reason, full):
+    class Graph:
+        def make(self, *of: object) -> None:
+            raise raised
+
+    failure = attempt(Graph(), DataFolder(Path("nowhere")), "telemetry", "r")  # type: ignore[arg-type]
+    assert failure == Failure(reason, full)
+    assert isinstance(failure, Failure)
+    assert failure.cause is raised
+
+
+@pytest.fixture
+def runs(tmp_path) -> Path:
+    for second in range(1, 5):
+        write_run(tmp_path / "runs", second, burst=(200, 280) if second == 2 else None)
+    broken = write_run(tmp_path / "runs", 5)
+    broken.write_text("no table")
+    return tmp_path / "runs"
+
+
+def test_several_processes_leave_the_same_bytes(tmp_path, runs):
+    made: list[list[tuple[str, str | None, int]]] = []
+    kept: list[dict[Path, bytes]] = []
+    before = {name: os.environ.get(name) for name in THREADS}
+    for jobs in (1, 2):
+        folder = DataFolder(tmp_path / f"data{jobs}", sources=(runs,))
+        seen: list[tuple[str, str | None, int]] = []
+
+        def note(product, key, frames, seen=seen) -> None:
+            seen.append((product.name, key, frames[0].height))
+
+        refresh(folder, jobs=jobs, on_made=note)
+        made.append(seen)
+        files = sorted([*folder.root.rglob("*.parquet"), *folder.root.rglob("*.safetensors")])
+        # these say when they were made
+        timed = re.compile(r"/lake/(baselines|rejected_files|rejections)")
+        kept.append({f.relative_to(folder.root): f.read_bytes() for f in files if not timed.search(str(f))})
+    assert made[0] == made[1]
+    assert kept[0] == kept[1]
+    assert {name: os.environ.get(name) for name in THREADS} == before
+    statuses = folder.lake.read_all(RUN_FILES)["status"].value_counts(sort=True).rows()
+    assert statuses == [("accepted", 4), ("rejected", 1)]
+
+
+def test_of_several_processes_one_failure_stops_nothing_else(tmp_path, runs):
+    folder = DataFolder(tmp_path / "data", sources=(runs,))
+    bad = sorted(runs.glob("*.txt"))[1].stem
+    in_the_way = report_files(folder, bad)[0]
+    in_the_way.mkdir(parents=True)
+    (in_the_way / "x").touch()
+    with pytest.raises(InfraScopeError, match=f"^{bad} could not be made .anomaly_report: .*{in_the_way.name}"):
+        refresh(folder, jobs=2)
+    assert len(folder.lake.keys(ANOMALY_REPORT)) == 3
