@@ -87,7 +87,7 @@ def fleet_content(
         "comparisons": comparisons,
         "runs": len(rows),
         "hosts": len({row["host"] for row in rows}),
-        "hours": sum(row["seconds"] for row in rows) / 3600,
+        "recorded": duration(timedelta(seconds=sum(row["seconds"] for row in rows))),
         "verdicts": [(name, n) for name in VERDICTS.values() if (n := sum(row["verdict"] == name for row in rows))],
         "shares": [
             ("workload", _anomalous_share(rows, _workload)),
