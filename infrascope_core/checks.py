@@ -5,6 +5,8 @@ Each function returns the findings as rows; no rows is the good answer.
 
 from __future__ import annotations
 
+import shutil
+
 import polars as pl
 
 from infrascope_core.contract import Table
@@ -89,6 +91,30 @@ def unjudged(folder: DataFolder) -> pl.DataFrame:
         return pl.DataFrame(schema={"run_key": pl.String, "why": pl.String})
     reports = pl.scan_parquet(files, glob=False)
     return reports.filter(pl.col("verdict") == "not_judged").select("run_key", "why").collect().sort("run_key")
+
+
+def disk_use(folder: DataFolder) -> pl.DataFrame:
+    """What the data folder takes, and what is left on its disk.
+
+    Returns
+    -------
+    pl.DataFrame
+        table, files, bytes, free: the tables with most first; `free` is the share of the disk that is left. No rows
+        where that is at least `retention.least_free`.
+    """
+    schema = {"table": pl.String, "files": pl.Int64, "bytes": pl.Int64, "free": pl.Float64}
+    if not folder.root.is_dir():
+        return pl.DataFrame(schema=schema)
+    disk = shutil.disk_usage(folder.root)
+    free = disk.free / disk.total
+    if free >= folder.settings.retention.least_free:
+        return pl.DataFrame(schema=schema)
+    rows = [
+        (table.name, len(sizes), sum(sizes), free)
+        for table in sorted(folder.lake.root.iterdir())
+        if table.is_dir() and (sizes := [stat[0] for stat in folder.lake.stats(table.name).values()])
+    ]
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("bytes", "table", descending=[True, False])
 
 
 def unpooled(folder: DataFolder, graph: Graph) -> pl.DataFrame:

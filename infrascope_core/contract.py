@@ -49,6 +49,8 @@ class Table:
         Columns that identify a row.
     wide : bool
         Further columns follow those of the contract: telemetry has one per metric.
+    bulk : bool
+        Most of what a run takes on disk, and needed only to make other tables: what is dropped of old runs.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Table:
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     wide: bool = False
+    bulk: bool = False
 
     @cached_property
     def schema(self) -> pl.Schema:

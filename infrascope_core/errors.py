@@ -52,6 +52,10 @@ class StorageError(InfraScopeError):
         super().__init__(message)
 
 
+class PrunedError(InfraScopeError):
+    """What is to be made rests on samples that were dropped to save room."""
+
+
 class OutdatedError(InfraScopeError):
     """A table of a data folder was written by an earlier version and lacks columns of today's."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -157,6 +158,55 @@ def forget(
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         graph.forget(folder, run_key)
     refresh(replace(folder, sources=()), False, on_progress, graph=graph)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was dropped.
+
+    Attributes
+    ----------
+    runs : tuple of str
+        Run keys.
+    bytes : int
+        Room that is free now.
+    """
+
+    runs: tuple[str, ...]
+    bytes: int
+
+
+def prune(
+    folder: DataFolder,
+    before: datetime,
+    on_progress: OnProgress = lambda product, done, total: None,
+    *,
+    graph: Graph = GRAPH,
+) -> Pruned:
+    """Drop the samples and features of runs that began before a moment, and keep all that was learnt from them.
+
+    Models, patterns, scores, reports and pages stay. A later refit learns from the runs that still have features.
+
+    Parameters
+    ----------
+    folder : DataFolder
+        The data folder.
+    before : datetime
+        Naive UTC, as in the files.
+    on_progress : callable
+        See `refresh`.
+    graph : Graph
+        The products.
+    """
+    with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
+        old = accepted(folder).filter(pl.col("started_at") < before)["run_key"].sort().to_list()
+        freed: dict[str, int] = {}
+        for done, key in enumerate(old, start=1):
+            freed[key] = graph.prune(folder, key)
+            on_progress("dropping samples", done, len(old))
+        folder.lake.save_index()
+    dropped = {key: size for key, size in freed.items() if size}
+    return Pruned(tuple(dropped), sum(dropped.values()))
 
 
 def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:

@@ -22,6 +22,7 @@ from infrascope_core.quality.settings import ClassSettings, PruningCurveSettings
 from infrascope_core.reports.settings import EpisodeSettings, ReportSettings
 from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.section import Section, fault_in_words
+from infrascope_core.store.settings import RetentionSettings
 from infrascope_core.studies.settings import AgreementSettings, LatencySettings, MiningChoices, SimilaritySettings
 from infrascope_core.symbols.settings import WindowSettings
 
@@ -35,6 +36,7 @@ class Settings(Section):
     recipe: str = "default"
     """Metric groups and how they become levels: `default`, `infrascope`, or the path of a YAML file."""
     reader: ReaderSettings = ReaderSettings()
+    retention: RetentionSettings = RetentionSettings()
     windows: WindowSettings = WindowSettings()
     features: FeatureSettings = FeatureSettings()
     reanalysis: ReanalysisSettings = ReanalysisSettings()

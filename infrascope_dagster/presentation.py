@@ -234,8 +234,7 @@ def _report(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
 
 
 def _page(folder: DataFolder, row: pl.DataFrame) -> Mapping[str, Any]:
-    file, size = row.select("page", "bytes").row(0)
-    return {"page": links.to_data(folder, folder.root / file), "bytes": size}
+    return {"page": links.to_data(folder, folder.root / row["page"][0])}
 
 
 def _comparisons(folder: DataFolder, table: pl.DataFrame) -> Mapping[str, Any]:

@@ -54,6 +54,7 @@ WINDOW_FEATURES = Table(
         START_TS,
         *(Column(f, REAL, "as tsfresh defines it; none where a sample is missing") for f in FEATURES),
     ),
+    bulk=True,
 )
 STRUCTURAL_CHANGES = Table(
     "structural_changes",

@@ -10,6 +10,7 @@ from infrascope_core.cli.evaluate import evaluate
 from infrascope_core.cli.forget import forget
 from infrascope_core.cli.importing import import_app
 from infrascope_core.cli.page import page, serve
+from infrascope_core.cli.prune import prune
 from infrascope_core.cli.report import report
 from infrascope_core.cli.run import run
 from infrascope_core.cli.simulate import simulate
@@ -43,7 +44,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (run, summary, report, compare, page, serve, forget, simulate, collect, evaluate):
+    for command in (run, summary, report, compare, page, serve, forget, prune, simulate, collect, evaluate):
         app.command()(command)
     app.add_typer(import_app(), name="import")
     return app

@@ -37,6 +37,7 @@ TELEMETRY = Table(
         TS,
     ),
     wide=True,
+    bulk=True,
 )
 RUN_FILES = Table(
     "run_files",

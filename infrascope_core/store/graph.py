@@ -19,7 +19,7 @@ from typing import cast
 import polars as pl
 
 from infrascope_core.contract import Table
-from infrascope_core.errors import NotFittedError
+from infrascope_core.errors import NotFittedError, PrunedError
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Frames, MakePooled, MakeRun, Part, Product, Scope, Tick
@@ -166,6 +166,8 @@ class Graph:
     def is_current(self, folder: DataFolder, table: Table | str, run_key: str = "") -> bool:
         """Whether a product exists, with its files, and rests on what is there now.
 
+        What is made of a run whose samples were dropped stays as it is, and what is missing of it stays missing.
+
         Parameters
         ----------
         folder : DataFolder
@@ -179,6 +181,8 @@ class Graph:
         first, *others = product.tables
         if not all(file.is_file() for file in product.files(folder, run_key)):
             return False
+        if product.scope is Scope.PER_RUN and self.is_pruned(folder, run_key):
+            return True
         if product.scope.per_run:
             here = all(folder.lake.made_from(other, run_key) is not None for other in others)
             # a rejected run file has no other tables
@@ -240,6 +244,25 @@ class Graph:
         models = {self.product(table).name for table in product.reads if self.product(table).scope is Scope.FITTED}
         return [model for model in self.order if model.name in models and not self.is_current(folder, model.name)]
 
+    # --- dropping samples ---
+
+    def prune(self, folder: DataFolder, run_key: str) -> int:
+        """Drop the rows of a run's bulky tables and keep all that was made of them; return the bytes that are free now.
+
+        A run whose file changes is read again, and is whole then.
+        """
+        # what is read first is emptied last: an interruption leaves a run that is pruned once more
+        return sum(folder.lake.empty(table, run_key) for table in reversed(self._bulky))
+
+    def is_pruned(self, folder: DataFolder, run_key: str) -> bool:
+        """Whether the samples of a run were dropped."""
+        return any(folder.lake.is_emptied(table, run_key) for table in self._bulky[:1])
+
+    @cached_property
+    def _bulky(self) -> list[Table]:
+        """Tables with most of what runs take, in the order in which they are made."""
+        return [table for product in self.order if product.scope.per_run for table in product.tables if table.bulk]
+
     def _keys(self, folder: DataFolder) -> list[str]:
         return list(self.runs(folder)["run_key"])
 
@@ -256,8 +279,12 @@ class Graph:
         ------
         NotFittedError
             A pooled table that it reads was never made.
+        PrunedError
+            The samples of the run were dropped.
         """
         product = self.product(table)
+        if product.scope is Scope.PER_RUN and self.is_pruned(folder, run_key):
+            raise PrunedError(f"{run_key}: its samples were dropped, so nothing more is made of it")
         for source in product.reads:
             if not self.product(source).scope.per_run and not folder.lake.has(source):
                 raise NotFittedError(f"{source.name} is not fitted yet; it comes before {product.name} of {run_key}")

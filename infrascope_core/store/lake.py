@@ -26,6 +26,8 @@ from infrascope_core.store.recent import RecentFrames
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_EMPTIED = "emptied"
+"""What stands in the place of a version where the rows of a run were dropped on purpose."""
 _ROWS_PER_GROUP = 122_880
 """DuckDB's own row-group size: readers of the lake are mostly DuckDB."""
 
@@ -173,6 +175,30 @@ class Lake:
             if len(whole) == len(files):
                 raise
             return pl.read_parquet(whole, glob=False) if whole else table.empty()
+
+    def empty(self, table: Table | str, run_key: str) -> int:
+        """Drop the rows of a run's product on purpose: it stays current, with its columns, and says so.
+
+        Returns
+        -------
+        int
+            Bytes that are free now.
+        """
+        path = self.path(table, run_key)
+        before, footer = stat_of(path), self._footers.of(str(path))
+        if before is None or footer is None or footer[1] == _EMPTIED:
+            return 0
+        nothing = pl.DataFrame(schema=pl.read_parquet_schema(path))
+        with aside(target := path) as place:
+            nothing.write_parquet(place, compression="zstd", metadata={FINGERPRINT: footer[0], VERSION: _EMPTIED})
+            stat = stat_of(place)
+        self._footers.note(str(target), stat, (footer[0], _EMPTIED))
+        return before[0] - (stat[0] if stat else 0)
+
+    def is_emptied(self, table: Table | str, run_key: str) -> bool:
+        """Whether the rows of a run's product were dropped on purpose."""
+        footer = self._footers.of(self._file(table, run_key))
+        return footer is not None and footer[1] == _EMPTIED
 
     def has(self, table: Table | str, run_key: str | None = None) -> bool:
         """Whether the product exists."""

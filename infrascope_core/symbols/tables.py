@@ -35,6 +35,7 @@ CURATED_METRICS = Table(
         TS,
         Column("value", REAL, "value in the metric's unit"),
     ),
+    bulk=True,
 )
 GROUP_WINDOWS = Table(
     "group_windows",

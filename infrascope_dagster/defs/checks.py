@@ -50,6 +50,12 @@ QUESTIONS: dict[str, tuple[str, str, Findings]] = {
         "Every run could be judged; the findings say why not.",
         lambda folder, _: checks.unjudged(folder),
     ),
+    "disk_has_room": (
+        "telemetry",
+        "Enough of the disk is free (`retention.least_free`); the findings say which tables take most. `infrascope "
+        "prune` or `retention.days` drop the samples of old runs.",
+        lambda folder, _: checks.disk_use(folder),
+    ),
     "pooled_tables_complete": (
         "frequent_itemsets",
         "Catalogue, thresholds, baselines, patterns and comparisons cover what the lake holds.",

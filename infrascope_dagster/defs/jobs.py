@@ -1,12 +1,15 @@
 """Jobs: what a person starts by hand. Two of them bring the whole folder up to date, by the core's own refresh."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
-from infrascope_core.pipeline import refresh
+from infrascope_core.pipeline import prune, refresh
+from infrascope_core.quantities import quantity
+from infrascope_core.reports.wording import count
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
 from infrascope_dagster import adoption, loading
@@ -16,6 +19,7 @@ from infrascope_dagster.resources import DataFolderResource
 READ = "read_run_files"
 MAKE = "make_products"
 STUDIES = "studies"
+PRUNE = "prune_old_runs"
 BY_SCOPE = {
     READ: (Scope.ARRIVING, "Reads chosen run files into the lake, or rejects them."),
     MAKE: (Scope.PER_RUN, "Everything per run, from quality to the report, for chosen runs."),
@@ -71,6 +75,24 @@ def _refresh(graph: Graph, name: str, refit: bool, description: str) -> dg.JobDe
     return job
 
 
+def _prune(graph: Graph) -> dg.JobDefinition:
+    @dg.op(name="prune_old_runs_of_folder", description="Drops samples and features of old runs (`retention.days`).")
+    def body(context: dg.OpExecutionContext, infrascope: DataFolderResource) -> None:
+        folder = infrascope.folder()
+        if folder.settings.retention.days is None:
+            context.log.info("retention.days is not set: everything is kept")
+            return
+        before = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=folder.settings.retention.days)
+        done = prune(folder, before, graph=graph)
+        context.log.info(f"{count(len(done.runs), 'run')} pruned, {quantity(done.bytes, 'bytes')} free")
+
+    @dg.job(name=PRUNE, description="Drops samples and features of old runs, and keeps all that was made of them.")
+    def job() -> None:
+        body()
+
+    return job
+
+
 @dg.definitions
 def defs() -> dg.Definitions:
     """All jobs, on the graph that is being loaded."""
@@ -91,5 +113,6 @@ def defs() -> dg.Definitions:
                 "Catalogue, thresholds and baselines anew from all runs; what differs by them made anew; patterns "
                 "mined again. On purpose only: no schedule starts it.",
             ),
+            _prune(graph),
         ]
     )

@@ -10,7 +10,7 @@ from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Scope
 from infrascope_dagster import loading
-from infrascope_dagster.defs.jobs import MAKE, READ
+from infrascope_dagster.defs.jobs import MAKE, PRUNE, READ
 from infrascope_dagster.partitions import BATCH, PARTITIONS, keys_of, range_tags, stretches
 from infrascope_dagster.resources import DataFolderResource
 
@@ -89,8 +89,29 @@ def schedule_of(graph: Graph, morning: Morning) -> dg.ScheduleDefinition:
     return body
 
 
+def pruning() -> dg.ScheduleDefinition:
+    """A schedule that drops the samples of old runs, if the settings say how old."""
+
+    @dg.schedule(
+        name="prune_daily",
+        job_name=PRUNE,
+        cron_schedule="0 5 * * *",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Every morning, before runs are read: drops the samples of runs older than `retention.days`.",
+    )
+    def body(
+        context: dg.ScheduleEvaluationContext, infrascope: DataFolderResource
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        if infrascope.folder().settings.retention.days is None:
+            yield dg.SkipReason("retention.days is not set: everything is kept")
+        else:
+            yield dg.RunRequest(run_key=context.scheduled_execution_time.strftime("%Y-%m-%d prune"))
+
+    return body
+
+
 @dg.definitions
 def defs() -> dg.Definitions:
     """All schedules, on the graph that is being loaded."""
     graph = loading.project().graph
-    return dg.Definitions(schedules=[schedule_of(graph, morning) for morning in MORNINGS])
+    return dg.Definitions(schedules=[*(schedule_of(graph, morning) for morning in MORNINGS), pruning()])

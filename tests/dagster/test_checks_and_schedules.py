@@ -14,11 +14,14 @@ import pytest
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.settings import RetentionSettings
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 from infrascope_dagster.defs.checks import QUESTIONS
-from infrascope_dagster.defs.jobs import MAKE, READ
-from infrascope_dagster.defs.schedules import MORNINGS, schedule_of
+from infrascope_dagster.defs.jobs import MAKE, PRUNE, READ
+from infrascope_dagster.defs.schedules import MORNINGS, pruning, schedule_of
 from infrascope_dagster.partitions import PARTITIONS, align, keys_of
+from infrascope_dagster.resources import DataFolderResource
 from tests.locations import Location
 from tests.runs import write_run
 
@@ -181,3 +184,23 @@ def test_the_record_of_a_partition_takes_three_kilobytes_at_most(filled):
             (record,) = filled.instance.fetch_materializations(dg.AssetKey(table.name), limit=1).records
             sizes[table.name] = len(dg.serialize_value(record.event_log_entry))
     assert {name: size for name, size in sizes.items() if size > 3_072} == {}
+
+
+@pytest.mark.parametrize("days", [None, 1.0])
+def test_samples_of_old_runs_are_dropped_if_the_settings_say_so(filled, days, monkeypatch):
+    settings = filled.folder.settings.model_copy(update={"retention": RetentionSettings(days=days)})
+    folder = DataFolder(filled.folder.root, settings, filled.folder.sources)
+    monkeypatch.setattr(DataFolderResource, "folder", lambda _: folder)
+    context = dg.build_schedule_context(
+        instance=filled.instance,
+        scheduled_execution_time=datetime(2026, 11, 2, 5),
+        resources={"infrascope": filled.resource},
+    )
+    found = pruning()(context)
+    assert isinstance(found, Iterator)
+    (asked,) = found
+    assert isinstance(asked, dg.SkipReason if days is None else dg.RunRequest)
+    assert filled.run_job(PRUNE).success
+    pruned = {GRAPH.is_pruned(folder, key) for key in accepted(folder)["run_key"]}
+    assert pruned == {days is not None}
+    assert outcome("disk_has_room", filled)
