@@ -137,13 +137,13 @@ def _described(
         cross_subsystem=pl.Series(
             [own not in others for own, others in zip(of_right, subsystems, strict=True)], dtype=pl.Boolean
         ),
-        timing=pl.Series(timings(_sides(left, right, runs), runs, settings), dtype=pl.String),
+        timing=pl.Series(timings(_ways(left, right, runs), runs, settings), dtype=pl.String),
         examples=pl.Series(list(_examples(left, right, runs)), dtype=EXAMPLES),
     )
     order = ["z", pl.col("antecedent").list.join(" "), pl.col("consequent").list.join(" ")]
     ranked = named.sort(order, descending=[True, False, False]).with_row_index("number")
     told = in_words(ranked, ASSOCIATION_RULES, _told(ranked), lambda row: rule_sentence(row, recipe))
-    kept = told.sort(pl.col("shown").is_null(), "number").head(settings.max_rules).sort("number")
+    kept = told.sort("shown", "number", nulls_last=True).head(settings.max_rules).sort("number")
     return kept.select(ASSOCIATION_RULES.schema.names())
 
 
@@ -172,6 +172,20 @@ def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple
     """For each rule, its two sides in every run."""
     for at in range(len(right)):
         yield [(left_side(run.holds, left[at : at + 1])[:, 0], run.holds[:, right[at]]) for run in runs]
+
+
+def _ways(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[list[tuple[Mask, Mask]]]]:
+    """For each rule, the ways to part it: left side and right one; of several items on the left, the rest and each."""
+    for at, sides in enumerate(_sides(left, right, runs)):
+        items = [int(item) for item in left[at] if item >= 0]
+        rests = [[*(i for i in items if i != item), int(right[at])] for item in items] if len(items) > 1 else []
+        yield [
+            sides,
+            *(
+                [(np.asarray(run.holds[:, rest].all(axis=1)), run.holds[:, item]) for run in runs]
+                for item, rest in zip(items, rests, strict=False)
+            ),
+        ]
 
 
 def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[dict[str, object]]]:

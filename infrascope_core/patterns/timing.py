@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 import numpy as np
-from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, normal_chance
@@ -26,29 +25,32 @@ _MOST_RUNS = 32
 """Most runs that right sides of any workload are taken from: their number grows with its square, and so many tell."""
 
 Sides = Sequence[tuple[Mask, Mask]]
-"""The two sides of a rule in every run."""
+"""Two sides in every run: what is held, and what is exchanged between runs."""
 
 
-def timings(rules: Iterable[Sides], runs: Sequence[Held], settings: MiningSettings) -> list[str]:
+def timings(rules: Iterable[Sequence[Sides]], runs: Sequence[Held], settings: MiningSettings) -> list[str]:
     """Label rules.
 
     Parameters
     ----------
-    rules : iterable of Sides
-        Rules that hold up.
+    rules : iterable of sequence of Sides
+        Rules that hold up, each in all ways to part it: its left side and its right one; of several items on the left,
+        also what holds but for one of them, and that one. None of the items may be as good if it comes from another
+        run: that two things go together while a third one holds at the begin of every run says nothing of the third.
     runs : sequence of Held
         The runs, in the order of the sides.
     settings : MiningSettings
-        `exchanges`, `random_state`.
+        `exchanges`, `random_state`, `min_gain`.
 
     Returns
     -------
     list of str
         `own`: the sides overlap more within runs than between runs of one workload, beyond what exchanging right sides
-        gives (Benjamini-Hochberg over the rules). `course`: they do not, but they overlap between runs more than shifts
-        of one of them would have it, and more than right sides of any workload would. `common`: the latter is not
-        shown, and runs of all workloads may have that course. `undecided`: no overlap between runs is shown either.
-        `unknown`: no workload has two runs, one after another.
+        gives. `course`: they do not, but they overlap between runs more than shifts of one of them would have it, and
+        more than right sides of any workload would, by `min_gain` of confidence. `common`: the latter is not shown, and
+        runs of all workloads may have that course. `undecided`: no overlap between runs is shown either. `unknown`: no
+        workload has two runs, one after another. What exchanges are held against is corrected for the number of rules
+        (Holm, 1979).
     """
     groups = _workloads(runs)
     rng = np.random.default_rng(settings.random_state)
@@ -56,18 +58,23 @@ def timings(rules: Iterable[Sides], runs: Sequence[Held], settings: MiningSettin
     orders = [_orders(rng, len(group), settings) for group in groups]
     some = _some_of_each(groups)
     any_order = _orders(rng, len(some), settings)
-    found = [(_of_rule(sides, groups, orders), _beyond([sides[run] for run in some])) for sides in rules]
-    if not groups or not found:
-        return [UNKNOWN] * len(found)
-    own, between = np.array([chances for chances, _ in found]).T
+    chances, parts = [], []
+    for ways in rules:
+        tested = [_of_rule(sides, groups, orders) for sides in ways]
+        chances.append((max(own for own, _ in tested), tested[0][1]))
+        chosen = [[sides[run] for run in some] for sides in ways]
+        parts.append([(_beyond(sides), sum(int(left.sum()) for left, _ in sides)) for sides in chosen])
+    if not groups or not chances:
+        return [UNKNOWN] * len(chances)
+    own, between = np.array(chances).T
     labels = np.where(between < _SIGNIFICANT, COURSE, UNDECIDED).astype(object)
-    labels[false_discovery_control(own) < _SIGNIFICANT] = OWN
+    labels[_holm(own) < _SIGNIFICANT] = OWN
     course = np.flatnonzero(labels == COURSE)
     if len(groups) > 1 and len(course):
-        alike = [
-            _chance(np.trace(beyond), _exchanged(beyond, any_order)) for _, beyond in map(found.__getitem__, course)
-        ]
-        labels[course[false_discovery_control(alike) >= _SIGNIFICANT]] = COMMON
+        kind = [runs[run].workload for run in some]
+        alike = np.array([max(_chance(np.trace(b), _exchanged(b, any_order)) for b, _ in parts[i]) for i in course])
+        gain = np.array([min(_gain_over_others(*part, kind) for part in parts[i]) for i in course])
+        labels[course[(_holm(alike) >= _SIGNIFICANT) | (gain < settings.min_gain)]] = COMMON
     return list(labels)
 
 
@@ -115,7 +122,24 @@ def _exchanged(beyond: Array, orders: Ints) -> Array:
 
 
 def _chance(own: float, exchanged: Array) -> float:
-    return float((1 + np.count_nonzero(exchanged >= own - _ROUNDING)) / (1 + len(exchanged)))
+    """Probability of as much as the runs have by themselves.
+
+    Exchanges tell none below one in their number, and among hundreds of rules smaller ones are asked for: beyond all
+    exchanges, their sum is taken for normal (Hoeffding, 1951).
+    """
+    as_much = np.count_nonzero(exchanged >= own - _ROUNDING)
+    counted = (1 + as_much) / (1 + len(exchanged))
+    if as_much or not len(exchanged):
+        return float(counted)
+    return float(min(counted, normal_chance(np.array([(own - exchanged.mean()) / exchanged.std()]))[0]))
+
+
+def _holm(p: Array) -> Array:
+    """Probabilities corrected for their number."""
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return corrected
 
 
 def _beyond(sides: Sides) -> Array:
@@ -131,6 +155,13 @@ def _beyond(sides: Sides) -> Array:
     held_left, held_right = (np.pad(side.cumsum(axis=1), ((0, 0), (1, 0))) for side in (left, right))
     expected = held_left[rows[:, None], shared] * held_right[rows[None, :], shared] / np.maximum(shared, 1)
     return np.asarray(left @ right.T - expected, dtype=np.float64)
+
+
+def _gain_over_others(beyond: Array, held: int, workloads: Sequence[str]) -> float:
+    """By how much the left side tells the right one of its run better than those of other workloads, as confidence."""
+    other = np.array(workloads)[:, None] != np.array(workloads)
+    elsewhere = np.where(other, beyond, 0.0).sum(axis=1) / np.maximum(other.sum(axis=1), 1)
+    return float((np.trace(beyond) - elsewhere.sum()) / max(held, 1))
 
 
 def _between(sides: Sides) -> tuple[Array, Array]:

@@ -136,6 +136,15 @@ def test_the_number_that_is_tested_is_told_beforehand():
     assert tested == 15 * 12 + len(pairs_of(ITEMS)) * 9  # all items are common, and pairs of them
 
 
+def test_of_few_that_are_stored_the_first_that_are_shown_stay():
+    runs = together(independent(8, 100, 13), LEFT, RIGHT, 0.9, 14)
+    whole = mine(runs)
+    assert whole.height > 1
+    (first,) = mine(runs, max_rules=1).iter_rows(named=True)
+    assert first["shown"] == 1
+    assert first["holding"] == whole.height
+
+
 def test_the_order_of_runs_does_not_matter():
     runs = together(independent(8, 100, 15), LEFT, RIGHT, 0.7, 16)
     first, second = mine(runs), mine(runs[::-1])

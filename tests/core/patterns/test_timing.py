@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from statsmodels.stats.multitest import multipletests
 
+from infrascope_core.patterns.timing import _holm
 from tests.core.patterns.generated import GROUPS, independent, levels, mine, run, together
 
 LEFT, RIGHT = "CPU_busy_HIGH", "Disk_write_LOW"
@@ -53,6 +55,22 @@ def test_what_each_workload_does_by_a_plan_of_its_own_is_the_course_of_the_job()
     assert timing([*scheduled(8), *second])[LEFT, RIGHT] == "course"
 
 
+def test_an_item_that_is_as_good_from_any_run_makes_no_rule_of_a_run_s_own():
+    """Two things go together at times of their own, more surely while all runs begin: the begin is a course."""
+    rng = np.random.default_rng(9)
+    runs = []
+    for number in range(16):
+        busy, disk, gpu, *free = (levels(200, rng) for _ in GROUPS)
+        begins = np.arange(200) < 60
+        share = np.where(begins, 1.0, 0.3)
+        disk = np.where((busy == 2) & (rng.random(200) < share), 0, np.maximum(disk, 1))
+        gpu = np.where(begins, 2, np.minimum(gpu, 1))
+        runs.append(run(number, [busy, disk, gpu, *free], "VW"[number % 2]))
+    labels = timing(runs)
+    assert labels[LEFT, RIGHT] == "own"
+    assert labels[LEFT, "GPU_util_HIGH", RIGHT] == "common"
+
+
 def test_without_a_second_run_of_a_workload_nothing_is_known():
     runs = [replace(one, workload=f"W{i}") for i, one in enumerate(scheduled(6))]
     assert set(timing(runs).values()) == {"unknown"}
@@ -75,3 +93,8 @@ def test_few_runs_leave_it_undecided():
         for i, one in enumerate(together(independent(3, 400, 6), LEFT, RIGHT, 0.8, 7))
     ]
     assert timing([*runs, *more])[LEFT, RIGHT] == "undecided"
+
+
+def test_holm_s_correction_is_statsmodels():
+    p = np.random.default_rng(0).random(50) ** 4
+    assert np.allclose(_holm(p), multipletests(p, method="holm")[1])
