@@ -9,7 +9,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
 
 import polars as pl
@@ -75,6 +76,8 @@ class RunFigures:
         Metrics that keep one value throughout, and that value; counters are not among them.
     reference : bool
         Whether what is normal was learnt from this run, too.
+    begin, end : datetime, optional
+        Of its first and last sample.
     """
 
     run_key: str
@@ -85,6 +88,8 @@ class RunFigures:
     values: dict[Figure, float]
     steady: dict[str, float] = field(default_factory=dict)
     reference: bool = False
+    begin: datetime | None = None
+    end: datetime | None = None
 
     @property
     def judged(self) -> bool:
@@ -103,9 +108,57 @@ def _remembered(folder: DataFolder, key: str) -> RunFigures:
     return folder.once(("figures", key, made_from), lambda: _of_run(folder, key))
 
 
+def by_job(runs: Sequence[RunFigures]) -> list[RunFigures]:
+    """The runs with the hosts of each job put together: they are no cases of their own.
+
+    Runs of one workload whose times overlap are hosts of one job. It takes as long as the longest of them; energy and
+    work add up, of all else the mean is taken.
+    """
+    jobs: list[list[RunFigures]] = []
+    until = datetime.min
+    for run in sorted(runs, key=lambda run: (run.workload, run.begin or datetime.min, run.run_key)):
+        begin, end = run.begin or datetime.max, run.end or datetime.max
+        if jobs and jobs[-1][0].workload == run.workload and begin < until:
+            jobs[-1].append(run)
+            until = max(until, end)
+        else:
+            jobs.append([run])
+            until = end if run.begin is not None else datetime.min
+    return [_together(hosts) if len(hosts) > 1 else hosts[0] for hosts in jobs]
+
+
+def _together(hosts: Sequence[RunFigures]) -> RunFigures:
+    values: dict[Figure, list[float]] = {}
+    for host in hosts:
+        for figure, value in host.values.items():
+            values.setdefault(figure, []).append(value)
+    first = hosts[0]
+    common = {name: value for name, value in first.steady.items() if all(h.steady.get(name) == value for h in hosts)}
+    return replace(
+        first,
+        host=", ".join(dict.fromkeys(host.host for host in hosts)),
+        baseline=", ".join(dict.fromkeys(host.baseline for host in hosts if host.baseline)),
+        values={figure: _of_job(figure, each) for figure, each in values.items()},
+        steady=common,
+        reference=any(host.reference for host in hosts),
+    )
+
+
+def _of_job(figure: Figure, hosts: Sequence[float]) -> float:
+    if figure.name == TIME:
+        return max(hosts)
+    return sum(hosts) / (1 if figure.name.startswith((THROUGHPUT, ENERGY)) else len(hosts))
+
+
 def _of_run(folder: DataFolder, key: str) -> RunFigures:
     run, scores = run_file(folder, key), folder.lake.read(ANOMALY_SCORES, key)
-    seconds = float((run["samples"] or 0) * (run["interval_s"] or 0.0))
+    interval_s = float(run["interval_s"] or 0.0)
+    times = folder.lake.read(TELEMETRY, key, ["ts"])["ts"]
+    begin, end = times.min(), times.max()
+    if isinstance(begin, datetime) and isinstance(end, datetime):
+        seconds = (end - begin).total_seconds() + interval_s  # by the clock: samples may be lost
+    else:
+        seconds = float((run["samples"] or 0) * interval_s)
     found: list[tuple[Figure, float]] = [(Figure(TIME, "s", RUN), seconds)] if seconds else []
     judged = scores.filter(pl.col("anomalous").is_not_null())
     if judged.height:
@@ -125,6 +178,8 @@ def _of_run(folder: DataFolder, key: str) -> RunFigures:
         values={figure: value for figure, value in found if math.isfinite(value)},
         steady=dict(_steady(folder.lake.read(QUALITY_METRICS, key))),
         reference=_is_reference(folder, key, versions),
+        begin=begin if isinstance(begin, datetime) else None,
+        end=end if isinstance(end, datetime) else None,
     )
 
 

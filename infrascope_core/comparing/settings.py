@@ -23,7 +23,7 @@ class ComparisonSettings(Section):
 
     declared: tuple[DeclaredComparison, ...] = ()
     """Comparisons that are made anew whenever their runs change, each with a page. `before` and `after` are lists of
-    run keys, or of patterns of them as on a command line (`train_*_node07`); a side may be empty for now."""
+    run keys, or of patterns of them as on a command line (`train_*_node07`); a side may fit no run yet."""
 
     @field_validator("declared")
     @classmethod

@@ -28,6 +28,7 @@ from infrascope_core.comparing.figures import (
     TIME,
     Figure,
     RunFigures,
+    by_job,
 )
 from infrascope_core.patterns.contrasts import rank_test
 from infrascope_core.quantities import quantity
@@ -129,13 +130,19 @@ def compare(before: Sequence[RunFigures], after: Sequence[RunFigures]) -> Compar
     Parameters
     ----------
     before, after : sequence of RunFigures
-        No run is on both sides. If a side has none, nothing is compared, and the sentence says so.
+        No run is on both sides. If a side has none, nothing is compared, and the sentence says so. Hosts of one job are
+        one case; runs of different workloads get no verdict.
     """
     if not before or not after:
         missing = " and ".join(name for name, runs in (("before", before), ("after", after)) if not runs)
         return Comparison(f"There are no runs {missing} the change yet.", Outcome.NOT_JUDGED, (), ())
+    before, after = by_job(before), by_job(after)
     changes = _corrected(list(_changes(before, after)))
     leading = [change for change in changes if change.figure.name in LEADING]
+    if {run.workload for run in before} != {run.workload for run in after}:
+        values = _values_of(leading)
+        sentence = "The runs are of different workloads, so there is no verdict" + (f": {values}." if values else ".")
+        return Comparison(sentence, Outcome.NOT_JUDGED, tuple(changes), tuple(_obstacles(before, after, judged=True)))
     outcome = _outcome(leading)
     return Comparison(
         sentence=_sentence(leading, outcome is not Outcome.NOT_JUDGED, bool(changes)),
@@ -241,12 +248,15 @@ def _sentence(leading: Sequence[Change], judged: bool, something: bool) -> str:
     if said := [_moved(change) for change in leading if change.significant]:
         text = "; ".join(said)
         return f"{text[0].upper()}{text[1:]}."
-    values = "; ".join(
+    if not judged:
+        return f"There are too few runs for a verdict: {_values_of(leading)}."
+    return f"No change is shown beyond what runs differ by: {_values_of(leading)}."
+
+
+def _values_of(leading: Sequence[Change]) -> str:
+    return "; ".join(
         f"{c.figure.name} {shown(c.figure, c.before)} before, {shown(c.figure, c.after)} after" for c in leading
     )
-    if not judged:
-        return f"There are too few runs for a verdict: {values}."
-    return f"No change is shown beyond what runs differ by: {values}."
 
 
 def _moved(change: Change) -> str:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import polars as pl
 import pytest
 import yaml
 
-from infrascope_core.comparing.figures import Figure, figures_of
+from infrascope_core.comparing.figures import ANOMALOUS, RUN, SHARE, TIME, Figure, RunFigures, by_job, figures_of
+from infrascope_core.pipeline import refresh
 from infrascope_core.run_files.runs import accepted, healthy_runs
+from infrascope_core.store.folder import DataFolder
 from tests.core.handmade import START, HandMade
+from tests.runs import write_run
 
 
 def fill(handmade: HandMade, key: str = "r", samples: int = 100, **run) -> None:
@@ -172,3 +176,44 @@ def test_figures_are_taken_anew_when_a_table_changes(handmade):
     assert values(handmade)["CPU utilization"] == 1.0
     power(handmade, CPU_busy={"h1": [2.0]})
     assert values(handmade)["CPU utilization"] == 2.0
+
+
+def host(key: str, begin: int, end: int, **changed) -> RunFigures:
+    """A host of a run, from one second to another."""
+    start = datetime(2026, 11, 1)
+    usual: dict[str, Any] = {
+        "workload": "W", "host": f"h{key}", "interval_s": 0.1, "baseline": "v", "values": {Figure(TIME, "s", RUN): 1.0},
+        "begin": start + timedelta(seconds=begin), "end": start + timedelta(seconds=end),
+    }  # fmt: skip
+    return RunFigures(run_key=key, **(usual | changed))
+
+
+def test_hosts_of_one_job_are_one_run():
+    share, energy, time = Figure(ANOMALOUS, SHARE, RUN), Figure("energy (GPU power)", "J", RUN), Figure(TIME, "s", RUN)
+    first = host("a", 0, 10, values={time: 10.0, share: 0.2, energy: 5.0}, steady={"x": 1.0, "y": 2.0})
+    second = host("b", 1, 12, values={time: 11.0, share: 0.4, energy: 7.0}, steady={"x": 1.0, "y": 3.0}, reference=True)
+    (job,) = by_job([second, first])
+    assert job.values == {time: 11.0, share: pytest.approx(0.3), energy: 12.0}
+    assert (job.host, job.baseline, job.steady, job.reference) == ("ha, hb", "v", {"x": 1.0}, True)
+
+
+def test_runs_one_after_another_or_of_other_workloads_stay_apart():
+    apart = [
+        host("a", 0, 10),
+        host("b", 10, 20),
+        host("c", 5, 15, workload="V"),
+        replace(host("d", 0, 0), begin=None, end=None),
+    ]
+    assert sorted(run.run_key for run in by_job(apart)) == ["a", "b", "c", "d"]
+
+
+def test_a_run_takes_as_long_as_the_clock_says_samples_lost_or_not(tmp_path):
+    write_run(tmp_path / "runs", 1, samples=600)
+    lost = write_run(tmp_path / "runs", 2, samples=600)
+    of_lost = lost.read_text().splitlines()
+    lost.write_text("\n".join([*of_lost[:200], *of_lost[400:]]) + "\n")
+    folder = DataFolder(tmp_path / "data", sources=(tmp_path / "runs",))
+    refresh(folder)
+    found = figures_of(folder.fresh(), accepted(folder.fresh())["run_key"])
+    times = [run.values[Figure(TIME, "s", RUN)] for run in found]
+    assert times == [pytest.approx(60.0), pytest.approx(60.0)]
