@@ -73,6 +73,7 @@ def refresh(
     *,
     graph: Graph = GRAPH,
     on_made: OnMade = lambda product, run_key, frames: None,
+    only: Callable[[Product], bool] = lambda product: True,
 ) -> None:
     """Make whatever is new, changed, or rests on something that changed.
 
@@ -91,6 +92,8 @@ def refresh(
         The products.
     on_made : callable
         Called for each product that was made.
+    only : callable
+        Says which products are made; the others stay as they are.
 
     Raises
     ------
@@ -104,7 +107,7 @@ def refresh(
     # fits see all runs of the folder: of two that fill it, the second must not fit on half of what the first brings
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         folder.remember_settings()
-        work = _Work(folder, graph, on_progress, on_made)
+        work = _Work(folder, graph, on_progress, on_made, only)
         try:
             work.everything(refit)
         except BaseException:
@@ -159,15 +162,23 @@ def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
 class _Work:
     """One refresh: whom to notify, and which runs failed."""
 
-    def __init__(self, folder: DataFolder, graph: Graph, on_progress: OnProgress, on_made: OnMade) -> None:
+    def __init__(
+        self,
+        folder: DataFolder,
+        graph: Graph,
+        on_progress: OnProgress,
+        on_made: OnMade,
+        only: Callable[[Product], bool],
+    ) -> None:
         self.folder = folder
         self.graph = graph
         self.on_progress = on_progress
         self.on_made = on_made
+        self.only = only
         self.failed: dict[str, str] = {}
 
     def everything(self, refit: bool) -> None:
-        for product in self.graph.order:
+        for product in filter(self.only, self.graph.order):
             if product.scope is Scope.ARRIVING:
                 self.per_run(product, Inbox.of(self.folder).keys)
             elif product.scope is Scope.PER_RUN:
@@ -181,21 +192,23 @@ class _Work:
         stale = [k for k in keys if k not in self.failed and not graph.is_current(folder, product.tables[0], k)]
         failures: dict[str, str] = {}
         cause: Exception | None = None
-        for done, key in enumerate(stale):
-            self.on_progress(product.name, done, len(stale))
-            try:
-                frames = graph.make(folder, product.tables[0], key)
-            except StorageError as error:
-                if error.full:
-                    left = len(stale) - done
-                    raise StorageError(f"{error}; {left:,} of {len(stale):,} runs are left", full=True) from error
-                failures[key], cause = str(error), error
-            except InfraScopeError as error:
-                failures[key], cause = str(error), error
-            except Exception as error:
-                failures[key], cause = f"unexpected {type(error).__name__}: {error}", error
-            else:
-                self.on_made(product, key, frames)
+        arriving = product.scope is Scope.ARRIVING
+        with Inbox.of(folder).ahead(stale) if arriving else contextlib.nullcontext():
+            for done, key in enumerate(stale):
+                self.on_progress(product.name, done, len(stale))
+                try:
+                    frames = graph.make(folder, product.tables[0], key)
+                except StorageError as error:
+                    if error.full:
+                        left = len(stale) - done
+                        raise StorageError(f"{error}; {left:,} of {len(stale):,} runs are left", full=True) from error
+                    failures[key], cause = str(error), error
+                except InfraScopeError as error:
+                    failures[key], cause = str(error), error
+                except Exception as error:
+                    failures[key], cause = f"unexpected {type(error).__name__}: {error}", error
+                else:
+                    self.on_made(product, key, frames)
         if stale:
             self.on_progress(product.name, len(stale), len(stale))
         self.failed |= {key: f"{product.name}: {reason}" for key, reason in failures.items()}
