@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from infrascope_core.run_files.rejections import forget_absent, reject_unknown_n
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.entry import Entry, Listing
 from infrascope_core.run_files.sources.listing import list_source
-from infrascope_core.run_files.tables import REJECTED_FILES, RUN_INVENTORY
+from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES, RUN_INVENTORY
 from infrascope_core.store.folder import DataFolder, is_remote
 from infrascope_core.store.lake import fingerprint
 
@@ -57,7 +58,7 @@ class Inbox:
     @property
     def notices(self) -> list[str]:
         """What a person should know about the sources: a sentence each."""
-        return [notice for listing in self.listings for notice in listing.notices]
+        return [notice for listing in self.listings for notice in (*listing.notices, *read_metas(listing.metas)[1])]
 
     def fingerprint(self, key: str) -> str:
         """Fingerprint of the files that claim a run key, by name, size and time of change or checksum."""
@@ -94,13 +95,19 @@ class Inbox:
         return [source.absolute() for source in self.folder.sources if not is_remote(source)]
 
     def described(self) -> str:
-        """Fingerprint of what the sources list and of the tables in them that describe run files."""
+        """Fingerprint of what the sources hold and of the tables in them that describe run files.
+
+        A file that is still to be read does not count: what it is gets known when it is read, and then `run_files`
+        changes.
+        """
+        read = set(self.folder.lake.keys(RUN_FILES))
+        to_be_read = {entry.path for key in self.keys if key not in read for entry in self.files[key]}
         parts = [
             fingerprint(
                 listing.source,
                 listing.commit,
-                *(f"{entry.path} {entry.size}" for entry in listing.entries),
-                *(f"{meta.path} {fingerprint(meta.content.hex())}" for meta in listing.metas),
+                *(str(entry.path) for entry in listing.entries if entry.path not in to_be_read),
+                *(f"{meta.path} {hashlib.sha256(meta.content).hexdigest()}" for meta in listing.metas),
             )
             for listing in self.listings
         ]

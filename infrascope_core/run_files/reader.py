@@ -172,6 +172,8 @@ def _parse(
     fields, separator = _header(path, header, settings)
     columns = parse_columns(path, fields[1:], name.host)
     if not _NOT_BLANK.search(raw, len(header)):
+        raw += next(text, b"")
+    if not _NOT_BLANK.search(raw, len(header)):
         raise RunFileError(path, "holds a header but no samples")
     tables: list[pl.DataFrame] = []
     rows = 0

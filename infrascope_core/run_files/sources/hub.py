@@ -169,14 +169,14 @@ def list_hub(text: str, pins: Path | None = None) -> Listing:
     name = HubName.parse(text)
     pin, notices = _pinned(name, pins)
     data_set = DataSet(name, _snapshot(name, pin.commit))
-    table, faults = read_metas(data_set.metas)
-    wanted = select(data_set.entries, name.selection, kinds(table), text)
+    described = kinds(read_metas(data_set.metas)[0])
+    wanted = select(data_set.entries, name.selection, described, text)
     return Listing(
         text,
         data_set.entries,
         wanted,
         data_set.metas,
-        (*notices, *faults),
+        tuple(notices),
         commit=pin.commit,
         ahead=data_set.announced,
     )
