@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -39,6 +40,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DAMAGE = (
     zipfile.BadZipFile,
     EOFError,
+    IndexError,
     NotImplementedError,
     OverflowError,
     RuntimeError,
@@ -244,9 +246,9 @@ def members_of(path: Path, infos: Sequence[zipfile.ZipInfo], end: int, open_arch
     open_archive : callable
         Opens it.
     """
-    files = [info for info in infos if not info.is_dir()]
+    files = [info for info in infos if not info.filename.endswith("/")]  # `is_dir` fails for an empty name
     starts = sorted({info.header_offset for info in infos})
-    following = dict(zip(starts, [*starts[1:], end], strict=True))
+    following = dict(pairwise([*starts, end]))
     seen = Counter(info.filename for info in files)
     offsets = Counter(info.header_offset for info in files)
     members: dict[str, Member] = {}

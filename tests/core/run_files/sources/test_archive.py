@@ -230,6 +230,10 @@ def test_what_is_no_archive_is_rejected_and_the_others_go_on(tmp_path):
     assert accepted(folder.fresh())["run_key"].to_list() == [good.stem, run_name(2)[:-4]]
 
 
+def test_an_archive_without_members(tmp_path):
+    assert listed(packed(tmp_path / "a.zip")) == {}
+
+
 def test_a_flipped_byte_is_damage_and_nothing_takes_the_runs_place(tmp_path):
     path = packed(tmp_path / "a.zip", (run_name(1), run_bytes(tmp_path)), method=zipfile.ZIP_STORED)
     raw = bytearray(path.read_bytes())
