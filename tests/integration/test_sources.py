@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,3 +221,31 @@ def test_dagster_takes_a_data_set_as_a_source(tmp_path, here, instance):
     job = definitions.resolve_job_def("refresh")
     assert job.execute_in_process(instance=instance).success
     assert set(accepted(DataFolder(tmp_path / "data"))["run_key"]) <= added
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_at_any_moment_ends_with_the_same_telemetry_after_the_next(tmp_path, archive):
+    path = tmp_path / "Reveal_CPU.zip"
+    path.write_bytes(archive)
+    program = "from infrascope_core.cli.app import main; main()"
+    words = [sys.executable, "-c", program, "run", str(path), "--data"]
+
+    def read(data: Path) -> dict[str, bytes]:
+        names = ("telemetry", "run_files", "faults")
+        return {str(file.relative_to(data)): file.read_bytes() for n in names for file in (data / "lake" / n).iterdir()}
+
+    chance = random.Random(1)
+    began = time.monotonic()
+    subprocess.run([*words, str(tmp_path / "whole")], cwd=ROOT, capture_output=True, check=True)
+    took = time.monotonic() - began
+    for attempt in range(6):
+        data = tmp_path / f"killed{attempt}"
+        for _ in range(3):
+            process = subprocess.Popen(
+                [*words, str(data)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            time.sleep(chance.uniform(0.2, 0.8) * took)
+            process.kill()
+            process.wait()
+        subprocess.run([*words, str(data)], cwd=ROOT, capture_output=True, check=True)
+        assert read(data) == read(tmp_path / "whole")
