@@ -22,6 +22,7 @@ from infrascope_core.reports import products as reports
 from infrascope_core.run_files import products as run_files
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.sources.folder import found_again
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
@@ -146,7 +147,7 @@ def forget(
     row = folder.lake.row(RUN_FILES, run_key)
     if row is None:
         raise InfraScopeError(f"{run_key[:200]}: there is no run of that name")
-    if row["source"] and os.path.lexists(row["source"]):
+    if row["source"] and (os.path.lexists(row["source"]) or found_again(Path(row["source"])) is not None):
         raise InfraScopeError(f"{row['source']}: still lies there and would be read again; delete it first")
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         graph.forget(folder, run_key)

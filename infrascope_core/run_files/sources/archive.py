@@ -12,7 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -174,7 +174,8 @@ class Archive:
         except RunFileError as error:
             return (BadArchive(self.path, error.fault),)
         labels = {member.path: member for member in members if member.path.name.endswith(LABELS_SUFFIX)}
-        return tuple(_with_labels(member, labels) for member in members if is_run_file(member.path))
+        runs = [member for member in members if is_run_file(member.path)]
+        return tuple(_with_labels(member, labels) for member in runs) if labels else tuple(runs)
 
     @cached_property
     def metas(self) -> tuple[Meta, ...]:
@@ -299,9 +300,7 @@ def _slashed(name: str) -> str:
 
 def _with_labels(member: Member, labels: dict[Path, Member]) -> Member:
     beside = labels.get(labels_path(member.path))
-    if beside is None:
-        return member
-    return Member(member.path, member.info, member.span, member.open_archive, member.fault, beside)
+    return member if beside is None else replace(member, beside=beside)
 
 
 def _meta(member: Member) -> Meta:

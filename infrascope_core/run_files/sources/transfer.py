@@ -21,6 +21,8 @@ from infrascope_core.errors import SourceError
 _AGAIN = (408, 429, 500, 502, 503, 504)
 """Statuses that pass: those that huggingface_hub retries (`utils/_http.py`)."""
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_NAP_S = 0.2
+"""How soon a wait ends after nobody needs what is waited for."""
 _T = TypeVar("_T")
 
 
@@ -124,7 +126,7 @@ def read_part(
             if position < end:
                 raise AgainError("the answer ended early")
         except AgainError as again:
-            deadline += tries.wait(again)
+            deadline += tries.wait(again, is_over)
 
 
 def patiently(name: str, call: Callable[[], _T], patience: Patience | None = None) -> _T:
@@ -228,8 +230,8 @@ class _Tries:
         self._patience = patience
         self.made = 0
 
-    def wait(self, again: AgainError) -> float:
-        """Wait for the next try; returns for how long, or raises if it was the last."""
+    def wait(self, again: AgainError, is_over: Callable[[], bool] = lambda: False) -> float:
+        """Wait for the next try; returns for how long, or raises if it was the last, or nobody waits any more."""
         patience = self._patience
         self.made += 1
         if self.made > patience.tries:
@@ -240,7 +242,11 @@ class _Tries:
                 told = f"asks to wait {again.wait_s:,.0f} seconds"
                 raise UnreachableError(f"{self._name}: {again} and {told}; try again later") from None
             wait_s = again.wait_s
-        time.sleep(wait_s)
+        until = time.monotonic() + wait_s
+        while (left := until - time.monotonic()) > 0:
+            if is_over():
+                raise SourceError(f"{self._name}: given up") from None
+            time.sleep(min(left, _NAP_S))
         return wait_s
 
 

@@ -425,12 +425,15 @@ def test_what_is_no_name(text):
         HubName.parse(text)
 
 
-def test_an_interruption_ends_what_is_fetched_ahead(tmp_path, hub, archive):
+@pytest.mark.parametrize("trouble", [None, status(429, Retry_After="60"), cut(20_000)])
+def test_an_interruption_ends_what_is_fetched_ahead(tmp_path, hub, archive, monkeypatch, trouble):
+    monkeypatch.setattr(transfer, "PATIENCE", Patience())
     hub.commit(Reveal_CPU__zip=archive)
     found = listing(tmp_path)
+    hub.store_troubles.extend([trouble] * 4 if trouble else [])
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), ExitStack() as stack:
         stack.enter_context(found.ahead(found.wanted))
-        read_run_file(found.wanted[0])
+        time.sleep(0.3)
         raise KeyboardInterrupt
     assert time.monotonic() - began < 5
