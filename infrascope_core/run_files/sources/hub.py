@@ -386,21 +386,43 @@ def _pinned(name: HubName, pins: Path | None) -> tuple[Pin, list[str]]:
 
 
 def _resolve(name: HubName) -> str:
-    """The commit that a branch is at; its files are kept, so that they need not be asked for."""
-    snapshot = _ask(name, name.revision)
-    _kept(name, f"{snapshot.commit}.json").keep(snapshot.as_text().encode())
-    return snapshot.commit
+    """The commit that a branch is at."""
+    return _listed(name, name.revision).commit
 
 
 def _snapshot(name: HubName, commit: str) -> Snapshot:
-    kept = _kept(name, f"{commit}.json")
-    content = kept()
+    content = _kept(name, f"{commit}.json")()
     if content is not None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             return Snapshot.of_text(content.decode())
-    snapshot = _ask(name, commit)
-    kept.keep(snapshot.as_text().encode())
+    return _listed(name, commit)
+
+
+def _listed(name: HubName, revision: str) -> Snapshot:
+    """The files at a revision, as the Hub lists them; offline, those of them that lie in the cache."""
+    downloaded = _downloaded(name, revision)
+    if downloaded is not None:
+        return downloaded
+    snapshot = _ask(name, revision)
+    _kept(name, f"{snapshot.commit}.json").keep(snapshot.as_text().encode())
     return snapshot
+
+
+def _downloaded(name: HubName, revision: str) -> Snapshot | None:
+    """What `hf download` has put into the cache; None unless HF_HUB_OFFLINE is set, or if nothing is there."""
+    from huggingface_hub import constants, snapshot_download  # noqa: PLC0415
+    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
+
+    if not constants.HF_HUB_OFFLINE:
+        return None
+    try:
+        root = Path(snapshot_download(name.repo_id, repo_type="dataset", revision=revision, local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None
+    found = [path for path in root.rglob("*") if path.is_file()]
+    # the cache names what it links to by its hash
+    files = ((str(path.relative_to(root)), path.stat().st_size, path.resolve().name) for path in sorted(found))
+    return Snapshot(root.name, tuple(files)) if found and _COMMIT.fullmatch(root.name) else None
 
 
 def _ask(name: HubName, revision: str) -> Snapshot:

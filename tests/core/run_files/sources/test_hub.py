@@ -145,6 +145,22 @@ def test_an_archive_in_the_cache_of_the_hub_is_read_there(tmp_path, hub, archive
     assert read_all(listing(tmp_path)) == [5000] * 6
 
 
+def test_offline_what_was_downloaded_is_enough(tmp_path, hub, archive, monkeypatch):
+    from huggingface_hub import constants, hf_hub_download
+
+    hub.commit(Reveal_CPU__zip=archive, meta_cpu__csv=b"source_file\n", other__md=b"x")
+    home = str(tmp_path / "home" / "hub")
+    for file in ("Reveal_CPU.zip", "meta_cpu.csv"):
+        hf_hub_download(REPO, file, repo_type="dataset", cache_dir=home, endpoint=hub.endpoint)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    asked = len(hub.requests)
+    found = listing(tmp_path)
+    assert (found.commit, len(found.metas), read_all(found)) == (FIRST, 1, [5000] * 6)
+    assert len(hub.requests) == asked
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    assert [entry.fingerprint for entry in listing(tmp_path).entries] == [entry.fingerprint for entry in found.entries]
+
+
 def test_offline_what_is_kept_is_listed_and_not_read(tmp_path, hub, archive, monkeypatch):
     from huggingface_hub import constants
 
