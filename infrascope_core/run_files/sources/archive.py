@@ -116,7 +116,7 @@ class Member(Entry):
                 stream = archive.open(member)
             except KeyError:
                 raise RunFileError(self.path, "the archive was replaced while it was read") from None
-            except _DAMAGE as error:
+            except (_DirectoryTooLargeError, *_DAMAGE) as error:
                 _raise_damaged(self.path, error)
             with archive, stream:
                 if (member.CRC, member.file_size) != (self.info.CRC, self.info.file_size):
@@ -321,6 +321,9 @@ def _raise_damaged(path: Path, error: Exception) -> NoReturn:
 
 class _DirectoryTooLargeError(Exception):
     """The directory is not one that is worth the memory."""
+
+    def __str__(self) -> str:
+        return "its directory is too large"
 
 
 class _Bounded:
