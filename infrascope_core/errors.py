@@ -26,6 +26,13 @@ class RunFileError(InfraScopeError):
         super().__init__(f"{path}: {fault}")
 
 
+class SourceError(InfraScopeError):
+    """A source cannot be reached, or does not answer as it should; nothing is known of the files in it.
+
+    A run that fails by it is no rejected file: it is read at the next look.
+    """
+
+
 class LabelFileError(RunFileError):
     """A `.faults.csv` beside a run file cannot be used; the run itself is not affected."""
 

@@ -84,6 +84,11 @@ class Workers(AbstractContextManager["Workers"]):
         self._jobs, self._elsewhere = jobs, elsewhere
         self._pool: ProcessPoolExecutor | None = None
 
+    @property
+    def alone(self) -> bool:
+        """Whether this process makes all of it."""
+        return self._jobs == 1 or self._elsewhere is None
+
     def make(self, product: Product, keys: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
         """Make a product of runs.
 
@@ -93,7 +98,7 @@ class Workers(AbstractContextManager["Workers"]):
             Each run key, in order, with what became of it.
         """
         table = product.name
-        if self._jobs == 1 or len(keys) < 2 or self._elsewhere is None:
+        if self._elsewhere is None or self._jobs == 1 or len(keys) < 2:
             for key in keys:
                 yield key, attempt(self._graph, self._folder, table, key)
             return

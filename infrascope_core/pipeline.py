@@ -24,6 +24,7 @@ from infrascope_core.reports import products as reports
 from infrascope_core.run_files import products as run_files
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.sources.folder import found_again
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
@@ -76,6 +77,7 @@ def refresh(
     graph: Graph = GRAPH,
     on_made: OnMade = lambda product, run_key, frames: None,
     jobs: int = 1,
+    only: Callable[[Product], bool] = lambda product: True,
 ) -> None:
     """Make whatever is new, changed, or rests on something that changed.
 
@@ -96,6 +98,8 @@ def refresh(
         Called for each product that was made.
     jobs : int
         Processes that make what is made per run. The lake is the same, byte for byte.
+    only : callable
+        Says which products are made; the others stay as they are.
 
     Raises
     ------
@@ -111,7 +115,7 @@ def refresh(
         folder.remember_settings()
         try:
             with Workers(graph, folder, jobs, _make_elsewhere if graph is GRAPH else None) as workers:
-                work = _Work(folder, graph, on_progress, on_made, workers)
+                work = _Work(folder, graph, on_progress, on_made, workers=workers, only=only)
                 work.everything(refit)
         except BaseException:
             with contextlib.suppress(Exception):  # what went wrong first is what the user must know
@@ -153,7 +157,7 @@ def forget(
     row = folder.lake.row(RUN_FILES, run_key)
     if row is None:
         raise InfraScopeError(f"{run_key[:200]}: there is no run of that name")
-    if row["source"] and os.path.lexists(row["source"]):
+    if row["source"] and (os.path.lexists(row["source"]) or found_again(Path(row["source"])) is not None):
         raise InfraScopeError(f"{row['source']}: still lies there and would be read again; delete it first")
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         graph.forget(folder, run_key)
@@ -219,17 +223,25 @@ class _Work:
     """One refresh: who makes what is per run, whom to notify, and which runs failed."""
 
     def __init__(
-        self, folder: DataFolder, graph: Graph, on_progress: OnProgress, on_made: OnMade, workers: Workers
+        self,
+        folder: DataFolder,
+        graph: Graph,
+        on_progress: OnProgress,
+        on_made: OnMade,
+        *,
+        workers: Workers,
+        only: Callable[[Product], bool],
     ) -> None:
         self.folder = folder
         self.graph = graph
         self.on_progress = on_progress
         self.on_made = on_made
         self.workers = workers
+        self.only = only
         self.failed: dict[str, str] = {}
 
     def everything(self, refit: bool) -> None:
-        for product in self.graph.order:
+        for product in filter(self.only, self.graph.order):
             if product.scope is Scope.ARRIVING:
                 self.per_run(product, Inbox.of(self.folder).keys)
             elif product.scope is Scope.PER_RUN:
@@ -245,17 +257,18 @@ class _Work:
         cause: Exception | None = None
         if stale:
             self.on_progress(product.name, 0, len(stale))
-        for done, (key, made) in enumerate(self.workers.make(product, stale), start=1):
-            if isinstance(made, Failure):
-                if made.full:
-                    left = len(stale) - done + 1
-                    raise StorageError(f"{made.reason}; {left:,} of {len(stale):,} runs are left", full=True) from (
-                        made.cause
-                    )
-                failures[key], cause = made.reason, made.cause
-            else:
-                self.on_made(product, key, made)
-            self.on_progress(product.name, done, len(stale))
+        # other processes open their files by themselves
+        arriving = product.scope is Scope.ARRIVING and self.workers.alone
+        with Inbox.of(folder).ahead(stale) if arriving else contextlib.nullcontext():
+            for done, (key, made) in enumerate(self.workers.make(product, stale), start=1):
+                if not isinstance(made, Failure):
+                    self.on_made(product, key, made)
+                elif made.full:
+                    left = f"{len(stale) - done + 1:,} of {len(stale):,} runs are left"
+                    raise StorageError(f"{made.reason}; {left}", full=True) from made.cause
+                else:
+                    failures[key], cause = made.reason, made.cause
+                self.on_progress(product.name, done, len(stale))
         self.failed |= {key: f"{product.name}: {reason}" for key, reason in failures.items()}
         if failures and self.failed.keys() >= set(keys):  # no run is left to go on with
             raise InfraScopeError(failures_in_words(self.failed)) from cause

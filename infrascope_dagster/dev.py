@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.store.folder import is_remote
 from infrascope_dagster.links import ADDRESS, PROJECT
 
 
@@ -36,8 +37,11 @@ def prepare() -> dict[str, str]:
 
 
 def _absolute(variable: str, default: Path) -> str:
-    """The folders that a variable names, or the default; servers are started elsewhere."""
-    return os.pathsep.join(map(os.path.abspath, os.environ.get(variable, str(default)).split(os.pathsep)))
+    """The sources that a variable names, or the default, with absolute paths; servers are started elsewhere."""
+    from infrascope_dagster.resources import sources_of  # noqa: PLC0415 - Dagster reads DAGSTER_HOME
+
+    sources = sources_of(os.environ.get(variable, str(default)))
+    return os.pathsep.join(source if is_remote(Path(source)) else str(Path(source).absolute()) for source in sources)
 
 
 def _port() -> int:

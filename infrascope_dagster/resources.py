@@ -10,7 +10,7 @@ from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from infrascope_core.settings import load_settings
-from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.folder import REMOTE, DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.warehouse import is_published, publish
 from infrascope_dagster.config import SettingsConfig, config_of, settings_of
@@ -20,7 +20,10 @@ class DataFolderResource(dg.ConfigurableResource):
     """What every asset needs."""
 
     data: str = Field(description="Folder of the lake, the models, the reports and warehouse.duckdb.")
-    sources: list[str] = Field(description="Files and folders in which run files are looked for.")
+    sources: list[str] = Field(
+        description="Files, folders and zip archives in which run files are looked for, and data sets of the Hugging "
+        "Face Hub as hub:OWNER/NAME, perhaps with @REVISION and ?workload=…&phase=…&runs=… (docs/sources.md)."
+    )
     settings: SettingsConfig = Field(default_factory=SettingsConfig, description="What differs from the defaults.")  # type: ignore[valid-type]
 
     def folder(self) -> DataFolder:
@@ -42,13 +45,24 @@ def of_folder(folder: DataFolder) -> DataFolderResource:
 
 
 def from_environment() -> DataFolderResource:
-    """INFRASCOPE_DATA, INFRASCOPE_RUNS (folders, separated as in PATH) and INFRASCOPE_SETTINGS (a YAML file)."""
+    """INFRASCOPE_DATA, INFRASCOPE_RUNS (sources, separated as in PATH) and INFRASCOPE_SETTINGS (a YAML file)."""
     settings = load_settings(os.environ.get("INFRASCOPE_SETTINGS"))
     return DataFolderResource(
         data=os.environ.get("INFRASCOPE_DATA", "data"),
-        sources=os.environ.get("INFRASCOPE_RUNS", "data/sample").split(os.pathsep),
+        sources=sources_of(os.environ.get("INFRASCOPE_RUNS", "data/sample")),
         settings=config_of(settings),
     )
+
+
+def sources_of(text: str) -> list[str]:
+    """The sources that a variable names, separated as in PATH; the colon in `hub:OWNER/NAME` separates nothing."""
+    found: list[str] = []
+    for part in text.split(os.pathsep):
+        if found and found[-1] + os.pathsep == REMOTE:
+            found[-1] = REMOTE + part
+        else:
+            found.append(part)
+    return found
 
 
 def owners() -> list[str]:

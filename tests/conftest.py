@@ -46,6 +46,16 @@ def sample(tmp_path_factory, worker_id):
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _files_are_not_watched():
+    """Files that a test has just written are taken at once; the tests of watching them turn it on."""
+    from infrascope_core.run_files.sources import folder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folder, "_WATCH_S", 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _no_state_of_definitions():
     """The project's definitions keep no state of their own.
 

@@ -7,6 +7,7 @@ import typer
 from infrascope_core.cli.collect import collect
 from infrascope_core.cli.compare import compare
 from infrascope_core.cli.evaluate import evaluate
+from infrascope_core.cli.fetch import fetch
 from infrascope_core.cli.forget import forget
 from infrascope_core.cli.importing import import_app
 from infrascope_core.cli.page import page, serve
@@ -24,6 +25,8 @@ sample. A file that cannot be read is rejected with one sentence; the others are
 [bold]Record[/]    infrascope collect --out runs --model BERT --task TextClassification -- python train.py
 
 [bold]Import[/]    infrascope import prometheus http://localhost:9090 --sacct jobs.txt --out runs
+
+[bold]Fetch[/]     infrascope fetch --workload 'BERT*' --phase train --runs 20 (public data set); infrascope run
 
 [bold]Analyse[/]   infrascope run runs (only what is new); infrascope run runs --refit (every model anew)
 
@@ -44,7 +47,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (run, summary, report, compare, page, serve, forget, prune, simulate, collect, evaluate):
+    for command in (run, fetch, summary, report, compare, page, serve, forget, prune, simulate, collect, evaluate):
         app.command()(command)
     app.add_typer(import_app(), name="import")
     return app

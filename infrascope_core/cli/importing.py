@@ -444,10 +444,12 @@ def _header_beside(path: Path) -> str | None:
 
 def _content(path: Path) -> bytes:
     """A file's bytes, unpacked if its name ends in .gz."""
-    from infrascope_core.run_files.content import is_packed, read_regular_file, unpack  # noqa: PLC0415
+    from infrascope_core.run_files.content import is_packed, pieces, read_bounded, regular_file  # noqa: PLC0415
 
     try:
-        raw = read_regular_file(path, _MOST_BYTES)
-        return unpack(path, raw, _MOST_BYTES) if is_packed(path) else raw
+        with regular_file(path) as stream:
+            if is_packed(path):
+                return b"".join(pieces(path, stream, _MOST_BYTES))
+            return read_bounded(path, stream, _MOST_BYTES)
     except RunFileError as error:
         raise ImportSourceError(str(error)) from None

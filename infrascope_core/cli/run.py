@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from infrascope_core.cli.console import DataOption, DebugOption, SettingsOption, one_sentence
+from infrascope_core.cli.console import DataOption, DebugOption, SettingsOption, complain, one_sentence
 from infrascope_core.cli.progress import shown_progress
 from infrascope_core.cli.summary import show
 from infrascope_core.errors import InfraScopeError
@@ -19,7 +19,15 @@ from infrascope_core.store.folder import DataFolder
 
 
 def run(
-    paths: Annotated[list[Path], typer.Argument(help="Run files, or folders that are searched for them.")],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[SOURCE]...",
+            help="Run files, folders that are searched for them, zip archives, or hub:OWNER/NAME. Without any: what "
+            "the data folder holds already, as after `infrascope fetch`.",
+            show_default=False,
+        ),
+    ] = None,
     data: DataOption = Path("data"),
     recipe: Annotated[
         str | None,
@@ -45,11 +53,16 @@ def run(
         from infrascope_core.pages.products import index_file  # noqa: PLC0415
         from infrascope_core.pipeline import refresh  # noqa: PLC0415
 
-        folder = DataFolder(data, _settings(settings, recipe), tuple(paths))
+        folder = DataFolder(data, _settings(settings, recipe), tuple(paths or ()))
+        if not folder.sources:
+            DataFolder.as_last_filled(data)  # complains if there is nothing to go on with
         with shown_progress() as on_progress:
             refresh(folder, refit, on_progress, jobs=jobs)
         show(summarize(folder), index_file(folder))
-        used, rejected = Inbox.of(folder.fresh()).outcome()
+        inbox = Inbox.of(folder.fresh())
+        for notice in inbox.notices:
+            complain(notice)
+        used, rejected = inbox.outcome()
         if not used:
             raise InfraScopeError("no run could be used")
         if strict and rejected:

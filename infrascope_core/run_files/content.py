@@ -8,48 +8,50 @@ from __future__ import annotations
 
 import errno
 import gzip
-import hashlib
 import os
 import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader, BytesIO
+from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from infrascope_core.errors import RunFileError
 
+PIECE = 2**27
+"""Bytes of text that are read and parsed at a time: every file of the public data set but a few is one piece, and one
+of the largest size that is allowed does not lie in memory as text."""
 _LONGEST_LINE = 4 * 2**20
 """A first line of more bytes than this is not a header; nothing after it is unpacked."""
 
 
-def read_regular_file(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file.
+@contextmanager
+def regular_file(path: Path) -> Iterator[BufferedReader]:
+    """A regular file, open for reading; a FIFO without a writer does not block.
 
     Raises
     ------
     RunFileError
-        Anything else lies there, or it is larger than `max_bytes`, or it cannot be read.
+        Anything else lies there, or it cannot be read, or it changed while it was open.
     """
-    with _opened(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        if size > max_bytes:
-            raise RunFileError(path, f"larger than {max_bytes:,} bytes, the limit")
-        return stream.read(size)
-
-
-def has_content(path: Path, size: int, sha256: str) -> bool:
-    """Whether a regular file holds the bytes of this number and hash.
-
-    Raises
-    ------
-    RunFileError
-        Anything else lies there, or it cannot be read.
-    """
-    with _opened(path) as stream:
-        if os.fstat(stream.fileno()).st_size != size:
-            return False
-        return hashlib.file_digest(stream, "sha256").hexdigest() == sha256
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                raise RunFileError(path, "not a regular file")
+            with open(descriptor, "rb", closefd=False) as stream:
+                yield stream
+            after = os.fstat(descriptor)
+            if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+                raise RunFileError(path, "changed while it was read; it is read again at the next look")
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise RunFileError(path, "not a regular file") from None
+        raise RunFileError(path, f"cannot be read ({error.strerror or error})") from error
 
 
 def is_packed(path: Path) -> bool:
@@ -57,42 +59,82 @@ def is_packed(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def unpack(path: Path, packed: bytes, max_bytes: int) -> bytes:
-    """The text of a gzipped file.
+def read_bounded(path: Path, stream: BinaryIO, max_bytes: int) -> bytes:
+    """All that a stream holds.
 
     Raises
     ------
     RunFileError
-        It is not a gzip file, or truncated, or unpacks to more than `max_bytes`, or has no line within 4 MiB.
+        It holds more than `max_bytes`.
     """
+    content = _filled(stream, max_bytes + 1)
+    if len(content) > max_bytes:
+        raise RunFileError(path, f"larger than {max_bytes:,} bytes, the limit")
+    return content
+
+
+def pieces(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    """The text of a file in pieces of about `PIECE` bytes that end with a line; unpacked if its name says so.
+
+    Parameters
+    ----------
+    path : Path
+        The file's name.
+    stream : BinaryIO
+        Its bytes, as they lie; read to the end, unless an error is raised.
+    max_bytes : int
+        Most bytes, as they lie and unpacked.
+
+    Raises
+    ------
+    RunFileError
+        It is larger, or not a gzip file though its name says so, or truncated, or has no line within 4 MiB if it is
+        packed, or a line that is longer than a piece.
+    """
+    packed = is_packed(path)
+    text = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb")) if packed else stream
+    total, rest = 0, b""
+    if packed:
+        rest = _unpacked(path, text, min(_LONGEST_LINE, max_bytes + 1))
+        total = len(rest)
+        if total == _LONGEST_LINE and b"\n" not in rest:
+            raise RunFileError(path, f"not a table: its first line is longer than {_LONGEST_LINE:,} bytes")
+    while True:
+        wanted = min(PIECE, max_bytes + 1 - total)
+        read = _unpacked(path, text, wanted) if packed else _filled(text, wanted)
+        total += len(read)
+        if total > max_bytes:
+            is_larger = "unpacks to more" if packed else "larger"
+            raise RunFileError(path, f"{is_larger} than {max_bytes:,} bytes, the limit")
+        if len(read) < PIECE:  # the end
+            yield rest + read
+            return
+        cut = read.rfind(b"\n") + 1
+        if not cut:
+            raise RunFileError(path, f"not a table: it holds a line of more than {PIECE:,} bytes")
+        piece, rest = rest + read[:cut], read[cut:]
+        del read
+        yield piece
+
+
+def _filled(stream: BinaryIO, size: int) -> bytes:
+    """So many bytes of a stream, or as many as it has: a single read may give fewer."""
+    read = stream.read(size)
+    more = stream.read(size - len(read)) if 0 < len(read) < size else b""
+    if not more:
+        return read
+    parts = [read, more]
+    left = size - len(read) - len(more)
+    while left and (more := stream.read(left)):
+        parts.append(more)
+        left -= len(more)
+    return b"".join(parts)
+
+
+def _unpacked(path: Path, text: BinaryIO, size: int) -> bytes:
     try:
-        with gzip.open(BytesIO(packed)) as stream:
-            raw = stream.read(min(_LONGEST_LINE, max_bytes + 1))
-            if len(raw) == _LONGEST_LINE and b"\n" not in raw:
-                raise RunFileError(path, f"not a table: its first line is longer than {_LONGEST_LINE:,} bytes")
-            raw += stream.read(max_bytes + 1 - len(raw))
+        return _filled(text, size)
     except EOFError:
         raise RunFileError(path, "the gzip data ends early; the file is truncated") from None
-    except (OSError, zlib.error):
+    except (gzip.BadGzipFile, zlib.error):
         raise RunFileError(path, "not a gzip file, although its name ends in .gz") from None
-    if len(raw) > max_bytes:
-        raise RunFileError(path, f"unpacks to more than {max_bytes:,} bytes, the limit")
-    return raw
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
-    """A regular file, open for reading; a FIFO without a writer does not block."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise RunFileError(path, "not a regular file")
-            with open(descriptor, "rb", closefd=False) as stream:
-                yield stream
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket
-            raise RunFileError(path, "not a regular file") from None
-        raise RunFileError(path, f"cannot be read ({error.strerror or error})") from error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +13,16 @@ import polars as pl
 
 from infrascope_core.run_files.candidates import candidate_files, source_fingerprint
 from infrascope_core.run_files.ingestion import Ingested, ingest
-from infrascope_core.run_files.name import is_run_name
+from infrascope_core.run_files.inventory import compared, inventory
+from infrascope_core.run_files.meta import read_metas
+from infrascope_core.run_files.name import is_run_name, run_key
 from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names, rejected_paths
 from infrascope_core.run_files.runs import accepted
-from infrascope_core.run_files.sources.folder import find_run_files
-from infrascope_core.run_files.tables import REJECTED_FILES
-from infrascope_core.store.folder import DataFolder
+from infrascope_core.run_files.sources.entry import Entry, Listing
+from infrascope_core.run_files.sources.listing import list_source
+from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES, RUN_INVENTORY
+from infrascope_core.store.folder import DataFolder, is_remote
+from infrascope_core.store.lake import fingerprint
 
 
 @dataclass(frozen=True)
@@ -30,39 +37,101 @@ class Inbox:
         return folder.once("inbox", lambda: cls(folder))
 
     @cached_property
-    def files(self) -> dict[str, list[Path]]:
-        """Files below the sources by run key, those with unknown names included."""
-        return find_run_files(self.folder.sources)
+    def listings(self) -> list[Listing]:
+        """What lies in each source."""
+        return [list_source(source, pins_of(self.folder)) for source in self.folder.sources]
+
+    @cached_property
+    def files(self) -> dict[str, list[Entry]]:
+        """Files in the sources by run key, those with unknown names included; a file in two sources counts once."""
+        found: dict[str, dict[Path, Entry]] = {}
+        for listing in self.listings:
+            for entry in listing.wanted:
+                found.setdefault(run_key(entry.path), {}).setdefault(entry.path, entry)
+        return {key: [found[key][path] for path in sorted(found[key])] for key in sorted(found)}
 
     @cached_property
     def keys(self) -> list[str]:
         """Run keys of the files whose names follow the grammar."""
-        return [key for key, paths in self.files.items() if any(map(is_run_name, paths))]
+        return [key for key, entries in self.files.items() if any(is_run_name(entry.path) for entry in entries)]
+
+    @property
+    def notices(self) -> list[str]:
+        """What a person should know about the sources: a sentence each."""
+        return [notice for listing in self.listings for notice in (*listing.notices, *read_metas(listing.metas)[1])]
 
     def fingerprint(self, key: str) -> str:
-        """Fingerprint of the files that claim a run key, by name, size and time of change."""
-        files = candidate_files(key, self.files.get(key, []), self.folder.lake)
-        return source_fingerprint(files)
+        """Fingerprint of the files that claim a run key, by name, size and time of change or checksum."""
+        return source_fingerprint(candidate_files(key, self.files.get(key, []), self.folder.lake))
 
     def ingest(self, key: str) -> Ingested:
         """Read a run file into the lake; a bad one is rejected, not raised."""
         return ingest(key, self.files.get(key, []), self.folder.lake, self.folder.settings.reader)
 
+    @contextmanager
+    def ahead(self, keys: Iterable[str]) -> Iterator[None]:
+        """While the block runs, these keys will be read, in this order: what is far away is fetched meanwhile."""
+        entries = [entries[0] for key in keys if (entries := self.files.get(key))]
+        with ExitStack() as stack:
+            for listing in self.listings:
+                stack.enter_context(listing.ahead(entries))
+            yield
+
     def rejections(self) -> list[str]:
         """Paths that `review_rejections` would list, and those with unknown names, sorted."""
-        present = [path for paths in self.files.values() for path in paths]
-        unknown = [str(path) for path in present if not is_run_name(path)]
-        return sorted({*rejected_paths(self.folder.lake, present), *unknown})
+        present = [entry for entries in self.files.values() for entry in entries]
+        unknown = [str(entry.path) for entry in present if not is_run_name(entry.path)]
+        known = rejected_paths(self.folder.lake, [entry.path for entry in present], self._searched)
+        return sorted({*known, *unknown})
 
     def review_rejections(self) -> pl.DataFrame:
         """Reject files with unknown names, forget files that are gone; returns `rejected_files`."""
-        present = [path for paths in self.files.values() for path in paths]
+        present = [entry for entries in self.files.values() for entry in entries]
         reject_unknown_names(present, self.folder.lake)
-        return forget_absent(self.folder.lake, present)
+        return forget_absent(self.folder.lake, [entry.path for entry in present], self._searched)
+
+    @property
+    def _searched(self) -> list[Path]:
+        return [source.absolute() for source in self.folder.sources if not is_remote(source)]
+
+    def described(self) -> str:
+        """Fingerprint of what the sources hold and of the tables in them that describe run files.
+
+        A file that is still to be read does not count: what it is gets known when it is read, and then `run_files`
+        changes.
+        """
+        read = set(self.folder.lake.keys(RUN_FILES))
+        to_be_read = {entry.path for key in self.keys if key not in read for entry in self.files[key]}
+        parts = [
+            fingerprint(
+                listing.source,
+                listing.commit,
+                *(str(entry.path) for entry in listing.entries if entry.path not in to_be_read),
+                *(f"{meta.path} {hashlib.sha256(meta.content).hexdigest()}" for meta in listing.metas),
+            )
+            for listing in self.listings
+        ]
+        return fingerprint(*parts)
+
+    def inventory(self) -> pl.DataFrame:
+        """The table `run_inventory`: anew for the sources that are listed, and as it was for those that still exist."""
+        lake = self.folder.lake
+        listed = {listing.source for listing in self.listings}
+        held = lake.read(RUN_INVENTORY) if lake.has(RUN_INVENTORY) else RUN_INVENTORY.empty()
+        others = [s for s in held["source"].unique() if s not in listed and (is_remote(Path(s)) or Path(s).exists())]
+        parts = [held.filter(pl.col("source").is_in(others))]
+        parts += [inventory(listing, read_metas(listing.metas)[0]) for listing in self.listings]
+        return compared(pl.concat(parts), accepted(self.folder))
 
     def outcome(self) -> tuple[int, int]:
-        """How many run keys below the sources are accepted, and how many files below them are rejected."""
-        used = set(accepted(self.folder)["run_key"]) & set(self.files)
-        folders = {path.parent for paths in self.files.values() for path in paths}
-        rejected = [path for path in map(Path, self.folder.lake.read(REJECTED_FILES)["path"]) if path.parent in folders]
-        return len(used), len(rejected)
+        """How many run keys of the sources are accepted, and how many files in them are rejected; of all, without."""
+        keys, rejected = accepted(self.folder)["run_key"], self.folder.lake.read(REJECTED_FILES)["path"]
+        if not self.folder.sources:
+            return len(keys), len(rejected)
+        folders = {entry.path.parent for entries in self.files.values() for entry in entries}
+        return len(set(keys) & set(self.files)), sum(path.parent in folders for path in map(Path, rejected))
+
+
+def pins_of(folder: DataFolder) -> Path:
+    """Where a data folder keeps at which commit the branches of data sets are read."""
+    return folder.root / "sources"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +10,13 @@ import polars as pl
 
 from infrascope_core.errors import LabelFileError, MetricTypesError, RunFileError
 from infrascope_core.run_files.candidates import candidate_files
-from infrascope_core.run_files.content import has_content
 from infrascope_core.run_files.labels import labels_path, read_labels
 from infrascope_core.run_files.metric_types import read_types, types_path
 from infrascope_core.run_files.name import printable_path
-from infrascope_core.run_files.reader import RunFile, read_run_file
+from infrascope_core.run_files.reader import RunFile, is_same_content, read_run_file
 from infrascope_core.run_files.rejections import reject, withdraw
 from infrascope_core.run_files.settings import ReaderSettings
+from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.tables import FAULTS, METRIC_TYPES, RUN_FILES, TELEMETRY
 from infrascope_core.store.lake import Lake, content_hash, fingerprint
 
@@ -43,7 +42,7 @@ class Ingested:
         return str(self.run_file["reason"][0] or "")
 
 
-def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings) -> Ingested:
+def ingest(key: str, entries: Sequence[Entry], lake: Lake, settings: ReaderSettings) -> Ingested:
     """Ingest the run file of one key.
 
     Of several files that claim the key, the one that was ingested before keeps it, else the first readable
@@ -53,35 +52,43 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
     Parameters
     ----------
     key : str
-        Run key: the stem that all the paths share.
-    paths : sequence of Path
+        Run key: the stem that all the files share.
+    entries : sequence of Entry
         Every file that claims the key.
     lake : Lake
         Where `telemetry`, `faults`, `metric_types` and rejections are written; the row of `run_files` is returned, to
         be written last, so that a run that was cut off in between is read again.
     settings : ReaderSettings
         Limits of the reader.
+
+    Raises
+    ------
+    SourceError
+        A source cannot be reached. Nothing is known of the file then, and nothing is written.
     """
     known = lake.read(RUN_FILES, key)
-    if not paths and "accepted" in known["status"]:
+    if not entries and "accepted" in known["status"]:
         # the file was put away after it was read: what was made of it stays
         return Ingested(known, lake.read(FAULTS, key))
-    paths = candidate_files(key, paths, lake)
+    entries = candidate_files(key, entries, lake)
     earlier = known["source"].to_list()
     chosen: RunFile | None = None
+    beside: Entry | None = None
+    declared: Entry | None = None
     faults: list[tuple[Path, str]] = []
-    for path in sorted(paths, key=lambda p: (printable_path(p) not in earlier, p)):
+    for entry in sorted(entries, key=lambda entry: (printable_path(entry.path) not in earlier, entry.path)):
+        path = entry.path
         try:
             if chosen is None:
-                chosen = read_run_file(path, settings)
-            elif not has_content(path, chosen.bytes, chosen.sha256):
+                chosen, beside, declared = read_run_file(entry, settings), entry.labels, entry.types
+            elif not is_same_content(entry, chosen.bytes, chosen.sha256):
                 raise RunFileError(path, f"duplicate run key: {chosen.path} is another file of the same name")
         except RunFileError as error:
             faults.append((path, error.fault))
             reject(path, key, error.fault, lake)
         else:
             withdraw(path, lake)
-    labels = _labels(chosen, lake)
+    labels = _labels(chosen, beside, lake)
     if chosen is None:
         lake.drop_run(key, keep=(RUN_FILES,))
         row = _rejected_row(key, *(faults or [(Path(key), "the file no longer exists")])[0])
@@ -94,39 +101,37 @@ def ingest(key: str, paths: Sequence[Path], lake: Lake, settings: ReaderSettings
         )
         known_faults = FAULTS.empty() if labels is None else labels
         lake.write(known_faults, FAULTS, key, content_hash(known_faults))
-        types = _types(chosen, lake)
+        types = _types(chosen, declared, lake)
         lake.write(types, METRIC_TYPES, key, content_hash(types))
         row = _accepted_row(chosen, labelled=labels is not None)
     return Ingested(row, FAULTS.empty() if labels is None else labels)
 
 
-def _labels(chosen: RunFile | None, lake: Lake) -> pl.DataFrame | None:
+def _labels(chosen: RunFile | None, beside: Entry | None, lake: Lake) -> pl.DataFrame | None:
     """Labels beside the chosen file, if there are any; bad ones are rejected on their own account."""
     if chosen is None:
         return None
-    path = labels_path(chosen.path)
-    labels = None
+    key, labels = chosen.name.run_key, None
     try:
-        if os.path.lexists(path):
-            labels = read_labels(path, chosen.name.run_key)
+        if beside is not None:
+            labels = read_labels(beside, key)
     except LabelFileError as error:
-        reject(path, chosen.name.run_key, error.fault, lake)
+        reject(error.path, key, error.fault, lake)
     else:
-        withdraw(path, lake)
+        withdraw(labels_path(chosen.path), lake)
     return labels
 
 
-def _types(chosen: RunFile, lake: Lake) -> pl.DataFrame:
+def _types(chosen: RunFile, declared: Entry | None, lake: Lake) -> pl.DataFrame:
     """Types declared beside the chosen file; bad ones are rejected on their own account, and nothing is declared."""
-    path = types_path(chosen.path)
     types = METRIC_TYPES.empty()
     try:
-        if os.path.lexists(path):
-            types = read_types(path, chosen.name.run_key)
+        if declared is not None:
+            types = read_types(declared, chosen.name.run_key)
     except MetricTypesError as error:
-        reject(path, chosen.name.run_key, error.fault, lake)
+        reject(error.path, chosen.name.run_key, error.fault, lake)
     else:
-        withdraw(path, lake)
+        withdraw(types_path(chosen.path), lake)
     return types
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from infrascope_core.errors import LabelFileError, RunFileError
-from infrascope_core.run_files.content import read_regular_file
+from infrascope_core.run_files.content import read_bounded, regular_file
 from infrascope_core.run_files.name import LABELS_SUFFIX, run_key
+from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.tables import FAULTS
 
 _HEADER = ["start", "end", "fault", "subsystem", "metrics"]
@@ -20,8 +21,15 @@ def labels_path(path: Path) -> Path:
     return path.with_name(run_key(path) + LABELS_SUFFIX)
 
 
-def read_labels(path: Path, key: str) -> pl.DataFrame:
+def read_labels(file: Path | Entry, key: str) -> pl.DataFrame:
     """Read a label file as the `faults` table; a header without rows means "known to be healthy".
+
+    Parameters
+    ----------
+    file : Path or Entry
+        The label file, on this machine or in a source.
+    key : str
+        The run that it belongs to.
 
     Raises
     ------
@@ -29,8 +37,10 @@ def read_labels(path: Path, key: str) -> pl.DataFrame:
         Not a regular file of at most 16 MiB, not a table of start,end,fault,subsystem,metrics, an unreadable time, or
         an end before its start.
     """
+    path = file if isinstance(file, Path) else file.path
     try:
-        content = read_regular_file(path, _MAX_BYTES)
+        with regular_file(file) if isinstance(file, Path) else file.open() as stream:
+            content = read_bounded(path, stream, _MAX_BYTES)
         table = pl.read_csv(content, infer_schema=False, empty_string_is_null=False)
     except RunFileError as error:
         raise LabelFileError(path, error.fault) from None

@@ -8,8 +8,9 @@ from typing import Literal, get_args
 import polars as pl
 
 from infrascope_core.errors import MetricTypesError, RunFileError
-from infrascope_core.run_files.content import read_regular_file
+from infrascope_core.run_files.content import read_bounded, regular_file
 from infrascope_core.run_files.name import TYPES_SUFFIX, run_key
+from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.tables import METRIC_TYPES
 
 MetricType = Literal["counter", "gauge", "state"]
@@ -34,16 +35,25 @@ def types_text(types: pl.DataFrame) -> str:
     return types.select(_HEADER).write_csv()
 
 
-def read_types(path: Path, key: str) -> pl.DataFrame:
+def read_types(file: Path | Entry, key: str) -> pl.DataFrame:
     """Read such a file as the table `metric_types`; metrics that the run file lacks do no harm.
+
+    Parameters
+    ----------
+    file : Path or Entry
+        On this machine or in a source.
+    key : str
+        The run that it belongs to.
 
     Raises
     ------
     MetricTypesError
         Not a regular file of at most 16 MiB, not a table of metric,type,origin, an unknown type, or a metric twice.
     """
+    path = file if isinstance(file, Path) else file.path
     try:
-        content = read_regular_file(path, _MAX_BYTES)
+        with regular_file(file) if isinstance(file, Path) else file.open() as stream:
+            content = read_bounded(path, stream, _MAX_BYTES)
         table = pl.read_csv(content, infer_schema=False)
     except RunFileError as error:
         raise MetricTypesError(path, error.fault) from None

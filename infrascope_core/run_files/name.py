@@ -21,6 +21,7 @@ TYPES_SUFFIX = ".metrics.csv"
 RECORDING_SUFFIX = ".recording"
 """Ending of the hidden file in which `infrascope collect` keeps what it reads until it writes the run file."""
 _MAX_LENGTH = 200
+_META = re.compile(r"meta([_-][A-Za-z0-9_-]+)?\.csv", re.IGNORECASE)
 _NAME = re.compile(
     r"(?P<prefix>train|infer|fine-tuning|data)"
     r"_(?P<model>[A-Za-z0-9.+-]+?)for(?P<task>[A-Z][A-Za-z0-9.+-]*)"
@@ -76,12 +77,18 @@ def is_run_file(path: Path) -> bool:
     that nobody would look for, count as run files: `parse_run_name` rejects them, so that they are not passed over.
     """
     name = path.name
-    if name.startswith(".") or name.endswith((LABELS_SUFFIX, TYPES_SUFFIX)) or "__MACOSX" in path.parts:
+    labels_or_types = name.endswith((LABELS_SUFFIX, TYPES_SUFFIX))
+    if name.startswith(".") or labels_or_types or is_meta(path) or "__MACOSX" in path.parts:
         return False
     name = name.lower()
     while name.endswith(".gz"):
         name = name.removesuffix(".gz")
     return name.endswith(SUFFIXES)
+
+
+def is_meta(path: Path) -> bool:
+    """Whether a file is named as the tables are that describe the run files around them: `meta_gpu.csv`."""
+    return _META.fullmatch(path.name) is not None
 
 
 def is_recording(path: Path) -> bool:

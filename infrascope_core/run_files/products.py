@@ -6,7 +6,14 @@ import polars as pl
 
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.ingestion import CODE_VERSION
-from infrascope_core.run_files.tables import FAULTS, METRIC_TYPES, REJECTED_FILES, RUN_FILES, TELEMETRY
+from infrascope_core.run_files.tables import (
+    FAULTS,
+    METRIC_TYPES,
+    REJECTED_FILES,
+    RUN_FILES,
+    RUN_INVENTORY,
+    TELEMETRY,
+)
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Product, Scope, Tick
@@ -20,6 +27,10 @@ def _ingest(folder: DataFolder, key: str) -> pl.DataFrame:
 
 def _review(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     return Inbox.of(folder).review_rejections()
+
+
+def _inventory(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return Inbox.of(folder).inventory()
 
 
 PRODUCTS = (
@@ -42,5 +53,14 @@ PRODUCTS = (
         inputs=(RUN_FILES,),
         depends_on=lambda folder, _: fingerprint(*Inbox.of(folder).rejections()),
         decisions=(4,),
+    ),
+    Product(
+        _STAGE,
+        (RUN_INVENTORY,),
+        Scope.GATHERED,
+        _inventory,
+        inputs=(RUN_FILES,),
+        depends_on=lambda folder, _: Inbox.of(folder).described(),
+        decisions=(39,),
     ),
 )

@@ -1,16 +1,19 @@
 """Reading a run file: a table of samples becomes a typed telemetry frame and its facts, or one sentence why not.
 
-The happy path is a single typed parse; only when it fails, or when the count of separators does not add up,
-a second, slow pass looks for the line and column at fault.
+The happy path is a single typed parse, in pieces if the file is large; only when it fails, or when the count of
+separators does not add up, a second, slow pass looks for the line and column at fault.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import re
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 import polars as pl
@@ -18,9 +21,11 @@ import polars.selectors as cs
 
 from infrascope_core.errors import RunFileError
 from infrascope_core.run_files.columns import ColumnName, is_gpu_metric, parse_columns
-from infrascope_core.run_files.content import is_packed, read_regular_file, unpack
+from infrascope_core.run_files.content import is_packed, pieces
 from infrascope_core.run_files.name import RunName, parse_run_name
 from infrascope_core.run_files.settings import ReaderSettings
+from infrascope_core.run_files.sources.entry import Entry
+from infrascope_core.run_files.sources.folder import LocalFile
 from infrascope_core.run_files.tables import Platform
 
 _MISSING = ["", "nan", "NaN", "NAN", "-nan", "NA", "N/A", "[N/A]", "[Not Supported]", "null", "None"]
@@ -60,13 +65,16 @@ class RunFile:
     sha256: str
 
 
-def read_run_file(path: Path, settings: ReaderSettings | None = None) -> RunFile:
+def read_run_file(file: Path | Entry, settings: ReaderSettings | None = None) -> RunFile:
     """Read one run file.
+
+    The file is read once, from the first byte to the last, and never lies on a disk or in memory unpacked as a whole if
+    it is larger than a piece (128 MiB).
 
     Parameters
     ----------
-    path : Path
-        `.txt`, `.tsv` or `.csv`, plain or gzipped.
+    file : Path or Entry
+        `.txt`, `.tsv` or `.csv`, plain or gzipped, on this machine or in a source.
     settings : ReaderSettings, optional
         Limits and the fallback to commas.
 
@@ -74,15 +82,21 @@ def read_run_file(path: Path, settings: ReaderSettings | None = None) -> RunFile
     ------
     RunFileError
         The file is rejected as a whole (docs/design.md, Bad input); the message names the line or column.
+    SourceError
+        The source cannot be reached.
     """
     settings = settings or ReaderSettings()
+    entry = LocalFile(file) if isinstance(file, Path) else file
+    path = entry.path
     name = parse_run_name(path)
-    with ThreadPoolExecutor(1) as pool:
-        packed = read_regular_file(path, settings.max_bytes)
-        digest = pool.submit(lambda: hashlib.sha256(packed).hexdigest())
-        raw = unpack(path, packed, settings.max_bytes) if is_packed(path) else packed
-        table, columns = _parse(path, raw, name, settings)
-        sha256 = digest.result()
+    with entry.open() as stream, ThreadPoolExecutor(1) as pool:
+        if entry.size > settings.max_bytes:
+            raise RunFileError(path, f"larger than {settings.max_bytes:,} bytes, the limit")
+        seen = _Seen(stream, pool)
+        # what unpacks reads in small steps
+        text = cast(BinaryIO, io.BufferedReader(seen, 2**20) if is_packed(path) else seen)
+        table, columns = _parse(path, pieces(path, text, settings.max_bytes), name, settings)
+        sha256 = seen.sha256()
     ts = _times(path, table)
     return RunFile(
         name=name,
@@ -92,30 +106,113 @@ def read_run_file(path: Path, settings: ReaderSettings | None = None) -> RunFile
         samples=table.height,
         metrics=len(columns),
         interval_s=_interval_s(ts),
-        bytes=len(packed),
+        bytes=seen.bytes,
         sha256=sha256,
     )
 
 
-def _parse(path: Path, raw: bytes, name: RunName, settings: ReaderSettings) -> tuple[pl.DataFrame, list[ColumnName]]:
+def is_same_content(entry: Entry, size: int, sha256: str) -> bool:
+    """Whether a file holds the bytes of this number and hash.
+
+    Raises
+    ------
+    RunFileError, SourceError
+        See `Entry.open`.
+    """
+    with entry.open() as stream, ThreadPoolExecutor(1) as pool:
+        if entry.size != size:
+            return False
+        seen = _Seen(stream, pool)
+        while seen.read(2**20):
+            pass
+        return (seen.bytes, seen.sha256()) == (size, sha256)
+
+
+class _Seen(io.RawIOBase):
+    """A stream that counts and hashes what is read of it; the hash is computed on a second thread meanwhile."""
+
+    def __init__(self, stream: BinaryIO, pool: ThreadPoolExecutor) -> None:
+        self._stream = stream
+        self._pool = pool
+        self._hash = hashlib.sha256()
+        self._hashing: Future[None] | None = None
+        self.bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        read = self._stream.read(size)
+        if read:
+            if self._hashing is not None:  # no more than one part waits in memory
+                self._hashing.result()
+            self.bytes += len(read)
+            self._hashing = self._pool.submit(self._hash.update, read)
+        return read
+
+    def readinto(self, buffer: object, /) -> int:
+        room = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        read = self.read(len(room))
+        room[: len(read)] = read
+        return len(read)
+
+    def sha256(self) -> str:
+        """Hash of all that was read."""
+        if self._hashing is not None:
+            self._hashing.result()
+        return self._hash.hexdigest()
+
+
+def _parse(
+    path: Path, text: Iterator[bytes], name: RunName, settings: ReaderSettings
+) -> tuple[pl.DataFrame, list[ColumnName]]:
+    raw = next(text)
     header_end = raw.find(b"\n")
     header = raw[: header_end if header_end >= 0 else len(raw)]
     fields, separator = _header(path, header, settings)
     columns = parse_columns(path, fields[1:], name.host)
     if not _NOT_BLANK.search(raw, len(header)):
+        raw += next(text, b"")
+    if not _NOT_BLANK.search(raw, len(header)):
         raise RunFileError(path, "holds a header but no samples")
-    if raw.endswith((b"\n\n", b"\n\r\n")):
+    tables: list[pl.DataFrame] = []
+    rows = 0
+    following: bytes | None = raw
+    while following is not None:
+        raw, following = following, next(text, None)
+        try:
+            table = _parse_piece(raw, fields, separator, rows, last=not following)
+        except _PieceError as error:
+            raise RunFileError(path, str(error)) from None
+        rows += table.height
+        if rows * len(columns) > settings.max_values:
+            raise RunFileError(path, f"holds more than {settings.max_values:,} values, the limit")
+        tables.append(table)
+    return tables[0] if len(tables) == 1 else pl.concat(tables), columns
+
+
+class _PieceError(Exception):
+    """What is wrong with a piece, in words."""
+
+
+def _parse_piece(raw: bytes, fields: list[str], separator: str, rows: int, *, last: bool) -> pl.DataFrame:
+    """The table of a piece of a file; `rows` came before it, and the header if they are none."""
+    metrics, header_lines = len(fields) - 1, int(not rows)
+    if last and (raw.endswith((b"\n\n", b"\n\r\n")) or raw in (b"\n", b"\r\n")):
         raw = raw.rstrip()
+    if not raw:  # lines without anything, at the end of a file of several pieces
+        return pl.DataFrame(schema=_schema(metrics))
     try:
-        table = _parse_body(raw, separator, len(columns), None)
+        table = _parse_body(raw, separator, metrics, header_lines, None)
     except pl.exceptions.PolarsError:
         try:
-            table = _parse_body(raw, separator, len(columns), _MISSING)
+            table = _parse_body(raw, separator, metrics, header_lines, _MISSING)
         except pl.exceptions.PolarsError as error:
-            raise RunFileError(path, _diagnose(raw, fields, separator) or _first_line(error)) from None
-    if _count(raw, separator) != len(columns) * (table.height + 1):  # short rows are filled up silently by the parser
-        raise RunFileError(path, _diagnose(raw, fields, separator) or "its lines differ in length")
-    return table, columns
+            raise _PieceError(_diagnose(raw, fields, separator, rows, last) or _first_line(error)) from None
+    # short rows are filled up silently by the parser
+    if _count(raw, separator) != metrics * (table.height + header_lines):
+        raise _PieceError(_diagnose(raw, fields, separator, rows, last) or "its lines differ in length")
+    return table
 
 
 def _count(raw: bytes, separator: str) -> int:
@@ -127,14 +224,18 @@ def _count(raw: bytes, separator: str) -> int:
     )
 
 
-def _parse_body(raw: bytes, separator: str, metrics: int, missing: list[str] | None) -> pl.DataFrame:
+def _schema(metrics: int) -> dict[str, pl.DataType]:
+    return {_TIME: pl.String(), **{str(i): pl.Float64() for i in range(metrics)}}
+
+
+def _parse_body(raw: bytes, separator: str, metrics: int, header_lines: int, missing: list[str] | None) -> pl.DataFrame:
     """One typed parse; a list of spellings for missing costs a third more time, so it comes second."""
     return pl.read_csv(
         raw,
         separator=separator,
         has_header=False,
-        skip_rows=1,
-        schema={_TIME: pl.String(), **{str(i): pl.Float64() for i in range(metrics)}},
+        skip_rows=header_lines,
+        schema=_schema(metrics),
         quote_char=None,
         null_values=missing,
     )
@@ -169,11 +270,14 @@ def _quoted(text: str) -> str:
     return repr(text if len(text) <= _MAX_QUOTED else text[:_MAX_QUOTED] + "…")
 
 
-def _diagnose(raw: bytes, fields: list[str], separator: str) -> str | None:
-    """The first fault a person would find: line, column, and what was expected."""
+def _diagnose(raw: bytes, fields: list[str], separator: str, rows: int, is_last_piece: bool) -> str | None:
+    """The first fault a person would find: line, column, and what was expected; `rows` as in `_parse_piece`."""
     lines = raw.split(b"\n")
-    last = len(lines) - 1 if lines[-1] else len(lines) - 2
-    for number, line in enumerate(lines[1 : last + 1], start=2):
+    if not rows:
+        lines = lines[1:]
+    if lines and not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, start=rows + 2):
         try:
             cells = line.decode("utf-8").rstrip("\r").split(separator)
         except UnicodeDecodeError:
@@ -181,7 +285,7 @@ def _diagnose(raw: bytes, fields: list[str], separator: str) -> str | None:
         if cells == fields:
             return f"line {number} repeats the header; two files seem to be joined"
         if len(cells) != len(fields):
-            cut = number == last + 1 and len(cells) < len(fields)
+            cut = is_last_piece and number == rows + 1 + len(lines) and len(cells) < len(fields)
             return f"line {number} has {len(cells)} fields, the header has {len(fields)}" + (
                 "; the file ends in the middle of a line" if cut else f" ({_SEPARATORS[separator]}-separated)"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,10 @@ import polars as pl
 
 from infrascope_core.errors import RunFileError
 from infrascope_core.run_files.name import parse_run_name, printable_path, run_key
+from infrascope_core.run_files.sources.archive import is_archive
+from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.tables import REJECTED_FILES
+from infrascope_core.store.folder import is_remote
 from infrascope_core.store.lake import Lake, fingerprint
 
 _REJECTIONS = "rejections"
@@ -31,23 +34,23 @@ def withdraw(path: Path, lake: Lake) -> None:
     lake.drop(_REJECTIONS, _entry(path))
 
 
-def reject_unknown_names(paths: Iterable[Path], lake: Lake) -> None:
-    """Reject the files whose names follow no grammar."""
-    for path in paths:
+def reject_unknown_names(entries: Iterable[Entry], lake: Lake) -> None:
+    """Reject the files whose names follow no grammar, and archives that cannot be read."""
+    for entry in entries:
         try:
-            parse_run_name(path)
+            parse_run_name(entry.path)
         except RunFileError as error:
-            reject(path, run_key(path), error.fault, lake)
+            reject(entry.path, run_key(entry.path), entry.refusal or error.fault, lake)
 
 
-def rejected_paths(lake: Lake, present: Iterable[Path] = ()) -> list[str]:
+def rejected_paths(lake: Lake, present: Iterable[Path] = (), searched: Sequence[Path] = ()) -> list[str]:
     """What `forget_absent` would leave: paths of the rejections whose files are still there, sorted."""
     there = {_entry(path) for path in present}
     paths = ((entry, str(row["path"][0])) for entry, row in _all(lake))
-    return sorted(path for entry, path in paths if entry in there or os.path.lexists(path))
+    return sorted(path for entry, path in paths if entry in there or _lies_there(Path(path), searched))
 
 
-def forget_absent(lake: Lake, present: Iterable[Path] = ()) -> pl.DataFrame:
+def forget_absent(lake: Lake, present: Iterable[Path] = (), searched: Sequence[Path] = ()) -> pl.DataFrame:
     """Drop rejections of files that are gone, and return the rest: the table `rejected_files`.
 
     Parameters
@@ -56,11 +59,14 @@ def forget_absent(lake: Lake, present: Iterable[Path] = ()) -> pl.DataFrame:
         Where the rejections are.
     present : iterable of Path
         Files that are known to be there, under names that the table may not be able to spell.
+    searched : sequence of Path
+        Absolute paths of what was searched: an archive there that is not present any more as a file of its own can be
+        read by now.
     """
     there = {_entry(path) for path in present}
     rows = [REJECTED_FILES.empty()]
     for entry, row in _all(lake):
-        if entry in there or os.path.lexists(str(row["path"][0])):
+        if entry in there or _lies_there(Path(str(row["path"][0])), searched):
             rows.append(row)
         else:
             lake.drop(_REJECTIONS, entry)
@@ -72,6 +78,13 @@ def _all(lake: Lake) -> Iterator[tuple[str, pl.DataFrame]]:
     for entry in lake.keys(_REJECTIONS):
         with contextlib.suppress(FileNotFoundError):
             yield entry, lake.read_cached(_REJECTIONS, entry)
+
+
+def _lies_there(path: Path, searched: Sequence[Path]) -> bool:
+    """Whether a file is there, or the archive that it was in, or may be there: the Hub is not asked."""
+    if is_archive(path) and any(root == path or root in path.parents for root in searched):
+        return False
+    return os.path.lexists(path) or is_remote(path) or any(is_archive(p) and p.is_file() for p in path.parents)
 
 
 def _entry(path: Path) -> str:

@@ -16,3 +16,6 @@ class ReaderSettings(Section):
     """Largest unpacked run file, in bytes; the largest of the public data set has about 0.2 GB (docs/format.md)."""
     max_columns: int = Field(20_000, ge=2)
     """Most columns of a run file; a two-host file of the public data set has 1,582 (docs/format.md)."""
+    max_values: int = Field(2**27, ge=1)
+    """Most values of a run file, rows times columns, of 8 bytes each in memory; the largest two-host file of the public
+    data set has 0.05 billion (docs/format.md)."""

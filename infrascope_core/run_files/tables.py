@@ -100,3 +100,26 @@ REJECTED_FILES = Table(
         Column("seen_at", TIME, "when it was last looked at, UTC", volatile=True),
     ),
 )
+RUN_INVENTORY = Table(
+    "run_inventory",
+    "What each source holds, beside what its own tables (`meta_gpu.csv`) say and what was found in the files read.",
+    ("source", "file"),
+    (
+        Column("source", TEXT, "folder, archive or data set, as it was named"),
+        Column("file", TEXT, "where the file lies; as its table spells it, if it is only described"),
+        RUN_KEY,
+        Column("commit", TEXT, "commit of the data set that was listed"),
+        Column("listed", FLAG, "the source holds it"),
+        Column("described", FLAG, "a table of the source has a row for it; null if the source has no such table"),
+        PHASE,
+        Column("mode", TEXT, "llm or nonllm; this, the phase and the workload are the table's, else the name's"),
+        WORKLOAD,
+        Column("size", INT, "bytes, unpacked if it lies in an archive"),
+        Column("packed", INT, "bytes that it takes in its archive"),
+        Column("rows", INT, "rows by the table"),
+        Column("samples", INT, "rows that were read", of=("run_files.samples",)),
+        Column("columns", INT, "metric columns by the table"),
+        Column("metrics", INT, "metric columns that were read", of=("run_files.metrics",)),
+        Column("differs", TEXTS, "what the table says otherwise: phase, mode, workload, rows, columns"),
+    ),
+)

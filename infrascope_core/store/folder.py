@@ -16,6 +16,8 @@ from infrascope_core.store.atomic import ASIDE_SUFFIX, leftovers, sweep, write_t
 from infrascope_core.store.lake import Lake
 from infrascope_core.store.lock import locked
 
+REMOTE = "hub:"
+"""What the name of a source begins with that is not a path: `hub:OWNER/NAME`."""
 _SETTINGS = "settings.json"
 _UNFINISHED = (f"models/.*{ASIDE_SUFFIX}", "models/.*.npz.*", f"reports/.*{ASIDE_SUFFIX}")
 """Names of unfinished files in the folder's own folders; versions before 0.2 gave those of models no ending."""
@@ -31,7 +33,7 @@ class DataFolder:
     root : Path
         Holds `lake/`, `models/`, `reports/`, `settings.json` and `warehouse.duckdb`.
     sources : tuple of Path
-        Files and folders in which run files are looked for.
+        Files, folders and archives in which run files are looked for, and data sets of the Hugging Face Hub.
     """
 
     root: Path
@@ -93,7 +95,7 @@ class DataFolder:
             A source does not exist, or the data folder cannot be written.
         """
         for source in self.sources:
-            if not source.exists():
+            if not is_remote(source) and not source.exists():
                 raise InfraScopeError(f"{source}: no such file or folder")
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -105,3 +107,8 @@ class DataFolder:
         # the root may hold whatever a user puts there
         sweep([*leftovers(self.warehouse), *leftovers(self.root / _SETTINGS), *self.root.glob(".warehouse-*")])
         sweep(path for pattern in _UNFINISHED for path in self.root.glob(pattern))
+
+
+def is_remote(source: Path) -> bool:
+    """Whether a source is not a path of this machine."""
+    return str(source).startswith(REMOTE)

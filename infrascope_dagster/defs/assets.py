@@ -1,12 +1,14 @@
 """The assets: one factory for products per run, one for pooled products. What they do stands in the core."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.run_files import tables
+from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product, Scope
@@ -85,7 +87,8 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
             was_kept = {"kept": True} if kept else {}
             return {table.name: shown.get(table.name, {}) | was_kept for table in product.tables}
 
-        good, bad = each_key(context, context.partition_keys, work)
+        with fetched_ahead(graph, folder, product, context.partition_keys):
+            good, bad = each_key(context, context.partition_keys, work)
         bad_later: dict[str, str] = {}
         if product.scope is Scope.PER_RUN:
             for key in [key for key in bad if overtaken(context, folder, key)]:
@@ -105,6 +108,17 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
             yield dg.MaterializeResult(asset_key=table.name, data_version=version_of(product))
 
     return body
+
+
+@contextmanager
+def fetched_ahead(graph: Graph, folder: DataFolder, product: Product, keys: Sequence[str]) -> Iterator[None]:
+    """While the block runs, run files that lie far away are fetched a few before the one that is read."""
+    with ExitStack() as stack:
+        if product.scope is Scope.ARRIVING:
+            with suppress(InfraScopeError):  # a source is missing: each key says so itself
+                stale = [key for key in keys if not graph.is_current(folder, product.name, key)]
+                stack.enter_context(Inbox.of(folder).ahead(stale))
+        yield
 
 
 def overtaken(context: dg.AssetExecutionContext, folder: DataFolder, key: str) -> bool:

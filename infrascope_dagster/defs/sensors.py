@@ -74,7 +74,8 @@ def run_file_sensor(graph: Graph) -> dg.SensorDefinition:
         recorded = recorded if busy or len(adopted) == ADOPTED_PER_TICK else read
         cursor = f"{arrived} {recorded}"
         if cursor == context.cursor and not adopted:
-            return dg.SkipReason(f"no new, changed or deleted run files among {len(found)}")
+            nothing = f"no new, changed or deleted run files among {len(found)}"
+            return dg.SkipReason("; ".join([nothing, *Inbox.of(folder).notices]))
         return dg.SensorResult(asset_events=adopted, cursor=cursor)
 
     return body

@@ -214,7 +214,7 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
         history = clock.settle()
     asked = [set(tick) for tick in history if tick]
     assert asked.pop(0) == {"run_files", "telemetry", "faults", "metric_types"}
-    assert asked.pop(0) == {*PRODUCTS, "rejected_files"}
+    assert asked.pop(0) == {*PRODUCTS, "rejected_files", "run_inventory"}
     assert asked == []
     stale = {name for name, keys in GRAPH.stale(clock.location.folder, [key]).items() if keys}
     assert stale == {"anomaly_scores", "anomaly_episodes", "anomaly_report", "run_page"}
@@ -276,7 +276,7 @@ def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_ke
     assert record.event_log_entry.asset_observation.metadata["deleted"].value is True
     assert clock.sense() == []
     history = clock.settle()
-    assert {name for tick in history for name in tick} == {"rejected_files", "fleet_page"}
+    assert {name for tick in history for name in tick} == {"rejected_files", "run_inventory", "fleet_page"}
     assert clock.location.folder.lake.read(REJECTED_FILES).is_empty()
     # it may come back
     write_run(clock.location.runs, 1)
@@ -308,7 +308,8 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     refresh(replace(clock.location.folder, sources=(clock.location.runs, clock.location.runs.with_name("away"))))
     assert clock.sense() == [*keys[:2], bad.stem]
     clock.sense()
-    assert [name for tick in clock.settle() for name in tick] == []
+    # what the sources hold is asked of other sources than before
+    assert [name for tick in clock.settle() for name in tick] == ["run_inventory"]
     for name in ("run_files", "telemetry", "faults", "metric_types", *PRODUCTS):
         assert clock.location.materialized(name) - {bad.stem} == set(keys), name
         assert clock.location.metadata(name, keys[0])["kept"].value is True

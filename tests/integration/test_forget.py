@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -53,6 +55,20 @@ def test_a_run_whose_file_is_there_is_not_forgotten(folder):
     with pytest.raises(InfraScopeError, match=r"\.txt: still lies there and would be read again; delete it first"):
         forget(folder, key)
     assert files_of(folder, key)
+
+
+def test_a_run_that_lies_in_an_archive_is_not_forgotten_while_the_archive_is_there(tmp_path):
+    path = write_run(tmp_path, 1)
+    archive = tmp_path / "runs.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.write(path, path.name)
+    folder = DataFolder(tmp_path / "data", sources=(archive,))
+    refresh(folder)
+    with pytest.raises(InfraScopeError, match=r"runs\.zip/train_.*: still lies there and would be read again"):
+        forget(folder, path.stem)
+    archive.unlink()
+    forget(replace(folder, sources=()), path.stem)
+    assert accepted(folder.fresh()).is_empty()
 
 
 @pytest.mark.parametrize("name", ["no_such_run", "../data", ""])

@@ -40,10 +40,10 @@ def test_an_error_on_one_file_is_reported_and_the_others_are_kept(tmp_path, monk
     paths = [write_run(runs, second) for second in (1, 2, 3)]
     whole = read_run_file
 
-    def clumsy(path, settings):
-        if path == paths[1]:
+    def clumsy(entry, settings):
+        if entry.path == paths[1]:
             raise MemoryError("no more")
-        return whole(path, settings)
+        return whole(entry, settings)
 
     monkeypatch.setattr(ingestion, "read_run_file", clumsy)
     result = infrascope("run", runs, "--data", data)

@@ -17,6 +17,7 @@ from infrascope_core.run_files.ingestion import Ingested, ingest
 from infrascope_core.run_files.name import run_key
 from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names
 from infrascope_core.run_files.settings import ReaderSettings
+from infrascope_core.run_files.sources.folder import LocalFile
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES, TELEMETRY
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
@@ -40,6 +41,10 @@ def write(path: Path, samples: int = 3, name: str = NAME) -> Path:
     return path
 
 
+def local(*paths: Path) -> list[LocalFile]:
+    return [LocalFile(path) for path in paths]
+
+
 @pytest.fixture
 def lake(tmp_path) -> Lake:
     return Lake(tmp_path / "lake")
@@ -47,7 +52,7 @@ def lake(tmp_path) -> Lake:
 
 def take(lake: Lake, *paths: Path, key: str = KEY) -> Ingested:
     """Ingest, and put the row into the lake, as the graph does."""
-    ingested = ingest(key, paths, lake, SETTINGS)
+    ingested = ingest(key, local(*paths), lake, SETTINGS)
     lake.write(ingested.run_file, RUN_FILES, key)
     return ingested
 
@@ -72,20 +77,20 @@ def in_folder(tmp_path: Path, *sources: Path, settings: Settings | None = None) 
 
 def test_the_source_fingerprint_depends_on_name_size_and_time_of_every_file(tmp_path):
     path, other = write(tmp_path), write(tmp_path / "other")
-    before = source_fingerprint([path])
-    assert source_fingerprint([path]) == before
-    assert source_fingerprint([other]) != before
-    assert source_fingerprint([path, other]) == source_fingerprint([other, path]) != before
+    before = source_fingerprint(local(path))
+    assert source_fingerprint(local(path)) == before
+    assert source_fingerprint(local(other)) != before
+    assert source_fingerprint(local(path, other)) == source_fingerprint(local(other, path)) != before
 
     stat = path.stat()
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000))
-    touched = source_fingerprint([path])
+    touched = source_fingerprint(local(path))
     assert touched != before
     path.write_bytes(path.read_bytes() + b"\n")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert source_fingerprint([path]) not in {before, touched}
+    assert source_fingerprint(local(path)) not in {before, touched}
     path.unlink()
-    assert source_fingerprint([path]) not in {before, touched}
+    assert source_fingerprint(local(path)) not in {before, touched}
 
 
 def test_a_run_file_is_current_until_the_file_or_the_settings_of_the_reader_change(tmp_path):
@@ -106,22 +111,22 @@ def test_a_rejected_run_file_is_current_as_well(tmp_path):
 
 def test_the_source_fingerprint_changes_with_the_labels(tmp_path):
     path = write(tmp_path)
-    seen = [source_fingerprint([path])]
+    seen = [source_fingerprint(local(path))]
     labels = tmp_path / f"{KEY}.faults.csv"
     labels.write_text(LABELS)
-    seen.append(source_fingerprint([path]))
+    seen.append(source_fingerprint(local(path)))
     labels.write_text(LABELS * 2)
-    seen.append(source_fingerprint([path]))
+    seen.append(source_fingerprint(local(path)))
     assert len(set(seen)) == 3
     labels.unlink()
-    assert source_fingerprint([path]) == seen[0]
+    assert source_fingerprint(local(path)) == seen[0]
 
 
 def test_the_source_fingerprint_reads_no_content(tmp_path, monkeypatch):
     path = write(tmp_path)
     monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("opened"))
     monkeypatch.setattr(Path, "read_bytes", lambda *_: pytest.fail("read"))
-    assert source_fingerprint([path])
+    assert source_fingerprint(local(path))
 
 
 # -- one file
@@ -387,7 +392,7 @@ def test_unknown_names_are_rejected_and_no_others(tmp_path, lake):
     phaseless = tmp_path / NAME.replace("train_", "data_")
     for path in (packed, nameless, undated, phaseless):
         path.touch()
-    reject_unknown_names([packed, nameless, undated, phaseless, good], lake)
+    reject_unknown_names(local(packed, nameless, undated, phaseless, good), lake)
     reasons = rejected(lake)
     assert list(reasons) == sorted(map(str, (nameless, undated, phaseless)))
     assert reasons[str(nameless)].startswith("unknown file name; expected a name like train_")
@@ -399,8 +404,8 @@ def test_unknown_names_are_rejected_and_no_others(tmp_path, lake):
 
 def test_one_name_in_two_folders_makes_two_rejections(tmp_path, lake):
     paths = [tmp_path / folder / "notes.txt" for folder in "ab"]
-    reject_unknown_names(paths, lake)
-    reject_unknown_names(paths, lake)
+    reject_unknown_names(local(*paths), lake)
+    reject_unknown_names(local(*paths), lake)
     assert list(rejected(lake)) == [str(path) for path in paths]
 
 
@@ -408,7 +413,7 @@ def test_rejections_of_files_that_are_gone_are_forgotten(tmp_path, lake):
     stays, goes = tmp_path / "stays.txt", tmp_path / "goes.txt"
     for path in (stays, goes):
         path.touch()
-    reject_unknown_names([stays, goes], lake)
+    reject_unknown_names(local(stays, goes), lake)
     assert forget_absent(lake)["path"].to_list() == [str(goes), str(stays)]
     goes.unlink()
     table = forget_absent(lake)
@@ -443,7 +448,7 @@ def odd_folder(tmp_path) -> Path:
 
 def test_a_file_whose_path_is_not_utf_8_is_accepted_and_its_path_escaped(odd_folder, lake):
     path = write(odd_folder)
-    assert source_fingerprint([path])
+    assert source_fingerprint(local(path))
     assert take(lake, path).accepted
     assert source(lake) == ("accepted", str(odd_folder.parent) + "/\\xff/" + NAME)
 
@@ -461,7 +466,7 @@ def test_a_rejection_whose_path_is_not_utf_8_stays_while_the_file_is_present(odd
     """The table cannot spell the path, so it cannot tell by itself whether the file is there."""
     path = odd_folder / "notes.txt"
     path.touch()
-    reject_unknown_names([path], lake)
+    reject_unknown_names(local(path), lake)
     spelled = [str(odd_folder.parent) + "/\\xff/notes.txt"]
     assert forget_absent(lake, [path])["path"].to_list() == spelled
     assert list(rejected(lake)) == spelled

@@ -13,11 +13,12 @@ import pytest
 from infrascope_core.errors import LabelFileError, RunFileError
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files import labels
-from infrascope_core.run_files.content import has_content, read_regular_file
+from infrascope_core.run_files.content import read_bounded, regular_file
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.labels import read_labels
-from infrascope_core.run_files.reader import read_run_file
+from infrascope_core.run_files.reader import is_same_content, read_run_file
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.sources.folder import LocalFile
 from infrascope_core.run_files.tables import FAULTS, REJECTED_FILES, RUN_FILES
 from infrascope_core.store.folder import DataFolder
 from tests.runs import run_name, write_run
@@ -72,7 +73,8 @@ def test_reading_it_is_an_error(tmp_path, monkeypatch, odd):
     make, fault = odd
     path = tmp_path / run_name(1)
     make(path)
-    for read in (lambda: read_regular_file(path, 10), lambda: has_content(path, 0, ""), lambda: read_run_file(path)):
+    reads = (regular_file(path).__enter__, lambda: is_same_content(LocalFile(path), 0, ""), lambda: read_run_file(path))
+    for read in reads:
         with pytest.raises(RunFileError) as caught:
             read()
         assert caught.value.fault == fault
@@ -135,16 +137,17 @@ def test_as_another_file_of_a_key_it_is_rejected_and_the_good_one_is_taken(tmp_p
 
 def test_a_second_file_of_another_size_is_not_read(tmp_path, monkeypatch):
     path = write_run(tmp_path, 1)
-    monkeypatch.setattr("hashlib.file_digest", lambda *_: pytest.fail("read"))
-    assert not has_content(path, path.stat().st_size + 1, "")
+    monkeypatch.setattr("hashlib.sha256", lambda *_: pytest.fail("read"))
+    assert not is_same_content(LocalFile(path), path.stat().st_size + 1, "")
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path, monkeypatch):
     path = tmp_path / "run.faults.csv"
     path.write_bytes(b"12345")
-    assert read_regular_file(path, 5) == b"12345"
-    with pytest.raises(RunFileError, match="larger than 4 bytes, the limit"):
-        read_regular_file(path, 4)
+    with regular_file(path) as stream:
+        assert read_bounded(path, stream, 5) == b"12345"
+    with pytest.raises(RunFileError, match="larger than 4 bytes, the limit"), regular_file(path) as stream:
+        read_bounded(path, stream, 4)
     monkeypatch.setattr(labels, "_MAX_BYTES", 4)
     with pytest.raises(LabelFileError, match="larger than 4 bytes, the limit"):
         read_labels(path, "run")

@@ -187,3 +187,65 @@ def test_files_of_the_public_shape(tmp_path):
     two = read_run_file(write(tmp_path / NAME, both))
     assert (two.platform, two.metrics, two.telemetry.shape) == ("cpu", 1582, (80, 795))
     assert two.telemetry.group_by("host").len().sort("host").rows() == [("h1", 40), ("h2", 40)]
+
+
+# -- files of several pieces
+
+
+@pytest.mark.parametrize("piece", [150, 151, 190, 400, 10_000])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n", "\r\n"])
+def test_pieces_make_the_same_table(tmp_path, monkeypatch, piece, packed, end):
+    rows = [f"2025-04-26 13:38:{i:02d}.600\t{i}\t{'' if i % 7 else 'NA'}\tnan\t1e3" for i in range(30)]
+    path = put(tmp_path, HEADER, *rows, last=end)
+    if packed:
+        path = tmp_path / f"{NAME}.gz"
+        path.write_bytes(gzip.compress((tmp_path / NAME).read_bytes()))
+    whole = read_run_file(path)
+    monkeypatch.setattr("infrascope_core.run_files.content.PIECE", piece)
+    parts = read_run_file(path)
+    assert_frame_equal(parts.telemetry, whole.telemetry)
+    assert (parts.bytes, parts.sha256, parts.samples) == (whole.bytes, whole.sha256, 30)
+    assert whole.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "fault"),
+    [
+        (25, "2025-04-26 13:38:25.600\t1\t2\t3", "line 25 has 4 fields, the header has 5 (tab-separated)"),
+        (
+            25,
+            "2025-04-26 13:38:25.600\t1\tx\t3\t4",
+            "line 25, column 'Memory:Dirty.h1[kB]': expected a number, found 'x'",
+        ),
+        (25, HEADER, "line 25 repeats the header; two files seem to be joined"),
+        (25, "", "line 25 has 1 fields, the header has 5 (tab-separated)"),
+        (
+            31,
+            "2025-04-26 13:38:55.600\t1\t2",
+            "line 31 has 3 fields, the header has 5; the file ends in the middle of a line",
+        ),
+    ],
+)
+def test_faults_in_later_pieces_have_their_own_lines(tmp_path, monkeypatch, line, text, fault):
+    lines = [HEADER, *(f"2025-04-26 13:38:{i:02d}.600\t{i}\t1\t2\t3" for i in range(30))]
+    lines[line - 1] = text
+    path = put(tmp_path, *lines, last="" if line == 31 else "\n")
+    for piece in (10_000, 200):
+        monkeypatch.setattr("infrascope_core.run_files.content.PIECE", piece)
+        with pytest.raises(RunFileError) as caught:
+            read_run_file(path)
+        assert caught.value.fault == fault
+
+
+def test_a_line_that_is_longer_than_a_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr("infrascope_core.run_files.content.PIECE", 100)
+    with pytest.raises(RunFileError, match="not a table: it holds a line of more than 100 bytes"):
+        read_run_file(put(tmp_path, HEADER, "1\t" * 200))
+
+
+def test_more_values_than_the_limit(tmp_path):
+    path = put(tmp_path, HEADER, *ROWS)
+    assert read_run_file(path, ReaderSettings(max_values=12)).samples == 3
+    with pytest.raises(RunFileError, match="holds more than 11 values, the limit"):
+        read_run_file(path, ReaderSettings(max_values=11))

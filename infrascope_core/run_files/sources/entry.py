@@ -1,0 +1,113 @@
+"""What every kind of source offers: a listing of entries, each of which opens as a stream of bytes.
+
+What belongs here: the interface. How a folder, an archive or the Hub keeps it, is in their own files.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+
+class Entry(ABC):
+    """A file that lies in a source: a run file, labels, or something that is neither and has to be said.
+
+    Attributes
+    ----------
+    path : Path
+        Where it lies, as a person would write it; the folders around it tell the phase of some run files. For what lies
+        in an archive, the archive's path comes first: no file of the system has this path.
+    """
+
+    path: Path
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that the stream will have."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """What it looks like from outside; changes when the content does, and reads none of it."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> Entry | None:
+        """The labels beside it, if there are any."""
+
+    @property
+    def types(self) -> Entry | None:
+        """The types of its metrics that are declared beside it, if they are."""
+        return None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it cannot be used whatever it holds, in words; None if nothing is known against it."""
+        return None
+
+    @abstractmethod
+    def open(self) -> AbstractContextManager[BinaryIO]:
+        """Its bytes, from the first to the last; the stream need not be seekable.
+
+        Raises
+        ------
+        RunFileError
+            It is no file that can be read, or is damaged; also while it is read.
+        SourceError
+            The source cannot be reached: nothing is known of the file. Also while it is read.
+        """
+
+
+@dataclass(frozen=True)
+class Meta:
+    """A table that describes the run files of a source (`meta_gpu.csv` of the public data set).
+
+    Attributes
+    ----------
+    path : Path
+        Where it lies.
+    content : bytes
+        The table as it lies; empty if it could not be read, which `fault` then says.
+    """
+
+    path: Path
+    content: bytes
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What lies in one source.
+
+    Attributes
+    ----------
+    source : str
+        The source, as it was named.
+    entries : tuple of Entry
+        All run files, and what looks like one and is not.
+    wanted : tuple of Entry
+        Those that are to be read: all, unless the source's name selects some.
+    metas : tuple of Meta
+        Tables that describe them.
+    notices : tuple of str
+        What a person should know about the listing: a sentence each.
+    commit : str
+        The commit that was listed, of a data set that has such.
+    ahead : callable
+        Prepares that entries will be opened in an order, while the context that it gives lasts.
+    """
+
+    source: str
+    entries: tuple[Entry, ...] = ()
+    wanted: tuple[Entry, ...] = ()
+    metas: tuple[Meta, ...] = ()
+    notices: tuple[str, ...] = ()
+    commit: str = ""
+    ahead: Callable[[Sequence[Entry]], AbstractContextManager[None]] = field(
+        default=lambda entries: nullcontext(), compare=False, repr=False
+    )
