@@ -23,7 +23,7 @@ WRITTEN = sorted(
 )
 
 UNITS = re.compile(
-    r"\b(seconds?|samples?|windows?|bytes|share|per cent|probability|confidence|quantile|correlation|decades"
+    r"\b(seconds?|days|samples?|windows?|bytes|share|per cent|probability|confidence|quantile|correlation|decades"
     r"|standard deviations|multiples|weight|seed|number of|points|moves|falls|pairs|steps|baskets|items|runs|metrics"
     r"|fields|columns|trees|claims|rules|reasons|names)\b",
     re.IGNORECASE,

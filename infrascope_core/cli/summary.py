@@ -83,7 +83,8 @@ def _show_verdicts(console: Console, summary: Summary) -> None:
         reason = f": {printable(why)}" if why else ""
         console.print(f"{runs:>6,}  {VERDICTS[verdict]}{reason}", soft_wrap=True, markup=False)
     if summary.faults:
-        found = "all of them were found" if not summary.missed else f"{summary.missed:,} of them were missed"
+        were = "was" if summary.missed == 1 else "were"
+        found = "all of them were found" if not summary.missed else f"{summary.missed:,} of them {were} missed"
         console.print(f"        {count(summary.faults, 'known fault')} in judged runs; {found}", soft_wrap=True)
     console.print()
 

@@ -24,6 +24,8 @@ _HIGHEST = 12.0
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _DAY_S, _HOUR_S = 86_400.0, 3_600.0
 """Of shorter runs, alerts a day would be made up."""
+_PLACE = {name: place for place, name in enumerate(VERDICTS.values())}
+"""In which order verdicts stand: what is worst comes first."""
 _REASONS = 10
 _PATTERNS = 20
 """Most anomaly patterns that are shown."""
@@ -33,7 +35,8 @@ def fleet_row(
     run: Mapping[str, Any], report: pl.DataFrame, scores: pl.DataFrame, episodes: pl.DataFrame, link: Path
 ) -> dict[str, Any]:
     """A run's row: what its report says, and its surprisal in 40 digits."""
-    seconds = (run["samples"] or 0) * (run["interval_s"] or 0.0)
+    seconds, hosts = _length(run, scores), sorted(scores["host"].unique()) or [str(run["host"])]
+    host_days = seconds * len(hosts) / _DAY_S
     said = report.row(0, named=True) if report.height else {}
     worst = episodes.sort("total_surprisal", "host", "episode", descending=[True, False, False], nulls_last=True)
     judged = scores["anomalous"].drop_nulls()
@@ -44,12 +47,13 @@ def fleet_row(
         "platform": run["platform"],
         "phase": run["phase"],
         "workload": run["workload"],
-        "host": run["host"],
+        "host": ", ".join(hosts),
+        "hosts": len(hosts),
         "start": f"{run['started_at']:%Y-%m-%d %H:%M:%S}" if run["started_at"] else "",
         "seconds": round(float(seconds), 1),
-        "share": round(int(judged.sum()) / len(judged), 5) if len(judged) else None,
+        "share": round(int(judged.sum()) / len(judged), 6) if len(judged) else None,
         "episodes": episodes.height,
-        "per_day": round(episodes.height / seconds * _DAY_S, 2) if seconds >= _HOUR_S and len(judged) else None,
+        "per_day": round(episodes.height / host_days, 2) if seconds >= _HOUR_S and len(judged) else None,
         "subsystem": said.get("subsystem") or "",
         "said": worst["headline"][0] if worst.height else said.get("why") or "",
         "spark": _sparkline(scores),
@@ -62,6 +66,14 @@ def _sparkline(scores: pl.DataFrame) -> str:
     _, highest = least_and_largest(own.to_numpy().astype(np.float64)[:, None], buckets(len(own), _POINTS))
     heights = np.clip(np.nan_to_num(highest[:, 0], nan=-1.0) / _HIGHEST, -1, 1) * (len(_DIGITS) - 1)
     return "".join("." if height < 0 else _DIGITS[round(float(height))] for height in heights)
+
+
+def _length(run: Mapping[str, Any], scores: pl.DataFrame) -> float:
+    """Seconds from the first sample to the last; of a run that lost some, by the beginnings of its windows."""
+    counted = float((run["samples"] or 0) * (run["interval_s"] or 0.0))
+    begins = scores["start_ts"].drop_nulls()
+    span = begins.max() - begins.min() if len(begins) else None  # type: ignore[operator]
+    return max(counted, span.total_seconds()) if isinstance(span, timedelta) else counted
 
 
 def fleet_content(
@@ -86,7 +98,7 @@ def fleet_content(
     view = {
         "comparisons": comparisons,
         "runs": len(rows),
-        "hosts": len({row["host"] for row in rows}),
+        "hosts": len({host for row in rows for host in row["host"].split(", ")}),
         "recorded": duration(timedelta(seconds=sum(row["seconds"] for row in rows))),
         "verdicts": [(name, n) for name in VERDICTS.values() if (n := sum(row["verdict"] == name for row in rows))],
         "shares": [
@@ -115,7 +127,8 @@ def fleet_content(
         ],
     }
     columns = list(rows[0]) if rows else []
-    return view, {"columns": columns, "rows": [[row[name] for name in columns] for row in rows]}
+    worst_first = sorted(rows, key=lambda row: (_PLACE.get(row["verdict"], len(_PLACE)), -(row["share"] or 0.0)))
+    return view, {"columns": columns, "rows": [[row[name] for name in columns] for row in worst_first]}
 
 
 @dataclass(frozen=True)
@@ -200,5 +213,5 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, str]]:
 def _alerts(rows: Sequence[Mapping[str, Any]]) -> float | None:
     """Episodes a day of a host, over all judged time; None where that is less than an hour."""
     judged = [row for row in rows if row["share"] is not None]
-    seconds = sum(row["seconds"] for row in judged)
+    seconds = sum(row["seconds"] * row["hosts"] for row in judged)
     return sum(row["episodes"] for row in judged) / seconds * _DAY_S if seconds >= _HOUR_S else None

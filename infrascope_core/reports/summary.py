@@ -147,7 +147,10 @@ def _shown(folder: DataFolder, table: Table) -> pl.DataFrame:
 
 def by_verdict(reports: pl.DataFrame) -> pl.DataFrame:
     """Number of runs by verdict: verdict, runs, why (of runs that could not be judged, the most frequent reason)."""
-    counted = reports.group_by("verdict").agg(runs=pl.len(), why=pl.col("why").mode().sort().first())
+    most = pl.col("why").mode().sort().first()
+    reasons = pl.col("why").n_unique()
+    told = pl.when(reasons > 1).then(pl.format("{} (the most frequent of {} reasons)", most, reasons)).otherwise(most)
+    counted = reports.group_by("verdict").agg(runs=pl.len(), why=told)
     order = {name: place for place, name in enumerate(get_args(Verdict))}
     return counted.sort(pl.col("verdict").replace_strict(order, default=len(order))).with_columns(
         why=pl.when(pl.col("verdict") == "not_judged").then("why")

@@ -19,7 +19,7 @@ const texts = rows.map((row) => COLUMNS.filter(([name, , kind]) => isText(kind) 
 const fields = new Map();
 let order = rows.map((_, i) => i);
 let shown = AT_ONCE;
-let sorted = 'share';
+let sorted = ''; // as they come: by verdict, the worst first
 let falling = true;
 
 /** @param {number} seconds */
@@ -173,4 +173,4 @@ document.getElementById('clear').addEventListener('click', () => {
   draw();
 });
 document.getElementById('more').addEventListener('click', () => { shown += AT_ONCE; draw(); });
-arrange();
+draw();

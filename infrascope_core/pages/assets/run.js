@@ -1,6 +1,7 @@
 const MOST_ROWS = 400;
 const CLEAR = [0, 0, 0, 0];
 const alarmsOf = Object.fromEntries(DATA.ribbon.map((own) => [own.host, own.alarms]));
+const gapsOf = Object.fromEntries(DATA.ribbon.map((own) => [own.host, own.gaps]));
 const labels = DATA.faults.map((fault) => [fault.from, fault.to]);
 const several = DATA.ribbon.length > 1;
 const byId = (name) => document.getElementById(name);
@@ -16,7 +17,7 @@ function drawRibbon() {
     const figure = document.createElement('figure');
     if (several) figure.append(made('figcaption', '', own.host));
     place.append(figure);
-    const table = [Array.from(singles(own.x)), nullable(singles(own.surprisal))];
+    const table = broken([Array.from(singles(own.x)), nullable(singles(own.surprisal))], own.gaps);
     const drawing = table[0].length ? table : [[0], [null]];
     plot(figure, {
       unit: '',
@@ -42,8 +43,9 @@ function drawCharts() {
   if (!DATA.charts.length) place.append(made('p', '', 'No metric of this run stands out, or none could be judged.'));
   for (const chart of DATA.charts) {
     const axis = DATA.axes[chart.host];
-    const band = chart.expected ? trace(axis.expected, chart.expected) : [[], [], []];
-    drawChart(place, chart, band, [chart.whole, ...chart.details].map((part, i) => trace(i ? axis.details[i - 1] : axis.x, part)));
+    const gaps = gapsOf[chart.host] || [];
+    const band = chart.expected ? broken(trace(axis.expected, chart.expected), gaps) : [[], [], []];
+    drawChart(place, chart, band, [chart.whole, ...chart.details].map((part, i) => broken(trace(i ? axis.details[i - 1] : axis.x, part), gaps)));
   }
 }
 
@@ -70,7 +72,7 @@ function drawChart(place, chart, band, levels) {
   // of each table, undefined is the other's point in time, null a value that is missing
   const tables = levels.map((level) => ({ from: level[0][0], to: level[0][level[0].length - 1], table: uPlot.join([band, level]) }));
   const [whole, ...details] = tables;
-  const edge = { stroke: () => colour('expected'), width: 1, points: { show: false }, spanGaps: true };
+  const edge = { stroke: () => colour('expected'), width: 1, points: { show: false } };
   const line = { stroke: () => colour('trace'), width: 1.2, points: { show: false } };
   plot(figure, {
     unit: chart.unit,
@@ -81,12 +83,24 @@ function drawChart(place, chart, band, levels) {
       { series: [4, 3], fill: () => `${colour('trace')}55` },
     ],
     spans: [
+      (u) => hatch(u, gapsOf[chart.host] || []),
       (u) => shade(u, alarmsOf[chart.host] || [], `${colour('alarm')}33`, 1),
       (u) => shade(u, labels, colour('label'), 0.05),
     ],
     // the finest level that has all that is shown, which come first; a spike of one sample is in each
     data: (from, to) => (details.find((part) => part.from <= from + 1e-6 && to <= part.to + 1e-6) || whole).table,
   });
+}
+
+/** The same with a missing value in each gap of the sampling, so that no line leads across it. */
+function broken([x, ...series], gaps) {
+  for (const [from, to] of gaps) {
+    const at = x.findIndex((time) => time > from);
+    if (at < 1 || x[at] < to - 1e-6) continue;
+    x.splice(at, 0, (x[at - 1] + x[at]) / 2);
+    for (const values of new Set(series)) values.splice(at, 0, null);
+  }
+  return [x, ...series];
 }
 
 /** Points in time with least and largest values; one of both where each point is a single sample. */

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from infrascope_core.comparing.figures import Figure, RunFigures
+from infrascope_core.comparing.figures import Figure, RunFigures, figures_of
 from infrascope_core.comparing.sides import Sides, compared
 from infrascope_core.comparing.verdict import compare, difference, interval_of, shown
 from infrascope_core.pages.products import comparison_file, index_file, page_file, write_comparison
@@ -16,7 +18,11 @@ from tests.core.comparing.test_verdict import runs
 
 def test_the_page_says_what_was_found(sample, tmp_path, visit):
     keys = accepted(sample)["run_key"].to_list()
-    sides = compared(sample, [k for k in keys if "train_MLP" in k], [k for k in keys if "train_HGB" in k])
+    before, after = (
+        [replace(run, workload="W") for run in figures_of(sample, [key for key in keys if name in key])]
+        for name in ("train_MLP", "train_HGB")
+    )
+    sides = Sides(before, after, compare(before, after))
     file = tmp_path / "page.html"
     size = write_comparison(sample, "mlp-hgb", sides, file)
     assert size == file.stat().st_size < 100_000

@@ -21,7 +21,7 @@ def run_row(name: str, share: float | None, **more) -> dict:
     """A row of the index: a run of an hour."""
     row = {
         "run": name, "link": f"runs/{name}.html", "verdict": "Normal" if share == 0 else "Anomalous", "platform": "cpu",
-        "phase": "train", "workload": "W", "host": "h1", "start": "2026-11-01 10:00:00", "seconds": 3600.0,
+        "phase": "train", "workload": "W", "host": "h1", "hosts": 1, "start": "2026-11-01 10:00:00", "seconds": 3600.0,
         "share": share, "episodes": 2 if share else 0, "per_day": 48.0 if share else 0.0, "subsystem": "CPU",
         "said": "CPU; most of the evidence.", "spark": "0z0",
     }  # fmt: skip
