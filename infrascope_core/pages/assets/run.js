@@ -95,9 +95,10 @@ function drawChart(place, chart, band, levels) {
 /** The same with a missing value in each gap of the sampling, so that no line leads across it. */
 function broken([x, ...series], gaps) {
   for (const [from, to] of gaps) {
-    const at = x.findIndex((time) => time > from);
-    if (at < 1 || x[at] < to - 1e-6) continue;
-    x.splice(at, 0, (x[at - 1] + x[at]) / 2);
+    const middle = (from + to) / 2;
+    const at = x.findIndex((time) => time >= middle);
+    if (at < 1) continue;
+    x.splice(at, 0, middle);
     for (const values of new Set(series)) values.splice(at, 0, null);
   }
   return [x, ...series];
