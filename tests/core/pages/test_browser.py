@@ -270,11 +270,13 @@ def test_the_chart_library_is_the_one_that_is_named():
 def test_no_line_leads_across_a_gap_in_the_sampling(sample, faulty, visit):
     """A missing value in the middle of each gap; where least and largest are one list, it is put in once."""
     page = visit(page_file(sample, faulty))
-    broken = "([x, low, high, gaps]) => broken([x, low, high], gaps)"
+    source = re.search(r"^function broken.*?^}$", asset("run.js"), re.DOTALL | re.MULTILINE)
+    assert source is not None
+    broken = f"([x, low, high, gaps]) => {{ {source[0]} return broken([x, low, high], gaps); }}"
     times = [0.0, 1.0, 5.0, 6.0]
     assert page.evaluate(broken, [times, [1, 2, 3, 4], [2, 3, 4, 5], [[1.0, 5.0]]]) == [
         [0.0, 1.0, 3.0, 5.0, 6.0], [1, 2, None, 3, 4], [2, 3, None, 4, 5],
     ]  # fmt: skip
-    shared = "([x, values, gaps]) => broken([x, values, values], gaps)[1]"
+    shared = f"([x, values, gaps]) => {{ {source[0]} return broken([x, values, values], gaps)[1]; }}"
     assert page.evaluate(shared, [times, [1, 2, 3, 4], [[1.0, 5.0]]]) == [1, 2, None, 3, 4]
     assert page.evaluate(shared, [times, [1, 2, 3, 4], [[-9.0, -5.0], [7.0, 9.0]]]) == [1, 2, 3, 4]
