@@ -115,4 +115,6 @@ def _print(sides: Sides) -> None:
     if rows:
         number = f"{count(len(sides.before), 'run')} before, {len(sides.after)} after"
         title = f"{number}; medians over runs, 95 % intervals"
-        console.print(frame_table(title, pl.DataFrame(rows), **{name: name for name in rows[0]}))
+        # the median of all differences between two runs: not that of the medians
+        titles = {name: name for name in rows[0]} | {"difference": "typical difference"}
+        console.print(frame_table(title, pl.DataFrame(rows), **titles))
