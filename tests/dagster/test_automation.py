@@ -176,6 +176,7 @@ def test_a_changed_file_is_made_again_and_no_other(clock):
     assert run_file(clock.location.folder, second.stem)["samples"] == 500
 
 
+@pytest.mark.slow
 def test_nothing_is_forgotten_when_runs_that_were_asked_for_never_start(clock):
     """Many files replaced at once, and requests that come to nothing: what is stale is asked for until it is made."""
     keys = {write_run(clock.location.runs, second).stem for second in range(1, 5)}
@@ -200,6 +201,7 @@ def test_nothing_is_forgotten_when_runs_that_were_asked_for_never_start(clock):
     assert set().union(*GRAPH.stale(clock.location.folder, keys).values()) == set()
 
 
+@pytest.mark.slow
 def test_what_failed_waits_for_the_hour(clock, monkeypatch):
     """And what is made from it waits with it: no report is made of new features and old scores."""
     key = write_run(clock.location.runs, 1).stem

@@ -12,6 +12,7 @@ from infrascope_core.run_files.ingestion import ingest
 from infrascope_core.run_files.labels import labels_path, read_labels
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.run_files.settings import ReaderSettings
+from infrascope_core.run_files.sources.folder import LocalFile
 from infrascope_core.simulate import FAULTS
 from infrascope_core.store.lake import Lake
 
@@ -44,7 +45,7 @@ def test_what_is_simulated_can_be_ingested_with_its_labels(tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (path,) = (tmp_path / "runs").glob("infer_UnheardforImageClassification_CIFAR10_*.txt")
-    ingested = ingest(path.stem, [path], Lake(tmp_path / "data" / "lake"), ReaderSettings())
+    ingested = ingest(path.stem, [LocalFile(path)], Lake(tmp_path / "data" / "lake"), ReaderSettings())
     assert ingested.run_file["samples"][0] == 90
     assert ingested.faults["subsystem"].to_list() == ["CPU"]
 

@@ -93,6 +93,7 @@ def runs(tmp_path) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.mark.slow
 def test_two_that_refresh_the_same_runs(tmp_path, runs):
     at_the_same_time(tmp_path / "both", runs, runs)
     refresh(DataFolder(tmp_path / "one", sources=(runs,)))
