@@ -22,7 +22,7 @@ from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Product
 
-THREADS = ("POLARS_MAXTHREADS", "OMP_NUMTHREADS", "OPENBLAS_NUMTHREADS")
+THREADS = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """What tells libraries how many threads to start."""
 
 
@@ -81,13 +81,13 @@ class Workers(AbstractContextManager["Workers"]):
         self, graph: Graph, folder: DataFolder, jobs: int, elsewhere: Callable[[str, str], Failure | None] | None
     ) -> None:
         self._graph, self._folder = graph, folder
-        self._jobs, self._elsewhere = jobs, elsewhere
+        self._jobs, self._elsewhere = jobs, elsewhere if jobs > 1 else None
         self._pool: ProcessPoolExecutor | None = None
 
     @property
     def alone(self) -> bool:
         """Whether this process makes all of it."""
-        return self._jobs == 1 or self._elsewhere is None
+        return self._elsewhere is None
 
     def make(self, product: Product, keys: Sequence[str]) -> Iterator[tuple[str, Outcome]]:
         """Make a product of runs.
@@ -98,7 +98,7 @@ class Workers(AbstractContextManager["Workers"]):
             Each run key, in order, with what became of it.
         """
         table = product.name
-        if self._elsewhere is None or self._jobs == 1 or len(keys) < 2:
+        if self._elsewhere is None or len(keys) < 2:
             for key in keys:
                 yield key, attempt(self._graph, self._folder, table, key)
             return

@@ -6,11 +6,12 @@ import os
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from infrascope_core.errors import InfraScopeError, RunFileError, StorageError
-from infrascope_core.making import THREADS, Failure, attempt
-from infrascope_core.pipeline import refresh
+from infrascope_core.making import THREADS, Failure, Workers, attempt
+from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_REPORT
 from infrascope_core.run_files.tables import RUN_FILES
@@ -35,6 +36,21 @@ def test_what_is_raised_becomes_a_reason(raised, reason, full):
     assert failure == Failure(reason, full)
     assert isinstance(failure, Failure)
     assert failure.cause is raised
+
+
+def threads_of_polars(table: str, key: str) -> Failure:
+    """What a process finds set, in the place of a reason."""
+    return Failure(str(pl.thread_pool_size()))
+
+
+def test_several_processes_share_the_processors(tmp_path, monkeypatch):
+    """Two that each start a thread a processor would be in each other's way."""
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    product = GRAPH.product(RUN_FILES)
+    with Workers(GRAPH, DataFolder(tmp_path), 2, threads_of_polars) as workers:
+        assert not workers.alone
+        found = dict(workers.make(product, ["a", "b"]))
+    assert found == {"a": Failure("3"), "b": Failure("3")}
 
 
 @pytest.fixture
