@@ -15,7 +15,7 @@ from rich.text import Text
 from infrascope_core.cli.console import DataOption, DebugOption, frame_table, one_sentence, stdout_console
 from infrascope_core.cli.page import open_in_browser
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.reports.wording import count, named, printable
+from infrascope_core.reports.wording import named, printable
 from infrascope_core.store.folder import DataFolder
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def _print(sides: Sides) -> None:
         for change in worth_showing(found)
     ]
     if rows:
-        number = f"{count(len(sides.before), 'run')} before, {len(sides.after)} after"
-        title = f"{number}; medians over runs, 95 % intervals"
+        title = f"{sides.number}; medians over runs, 95 % intervals"
         # the median of all differences between two runs: not that of the medians
         titles = {name: name for name in rows[0]} | {"difference": "typical difference"}
         console.print(frame_table(title, pl.DataFrame(rows), **titles))

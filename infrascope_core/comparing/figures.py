@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import lru_cache
 
 import polars as pl
@@ -25,7 +24,8 @@ from infrascope_core.quality.metrics import INTERVAL
 from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.recipes import Recipe, recipe_of
 from infrascope_core.run_files.columns import SUBSYSTEMS, family, is_differenced
-from infrascope_core.run_files.runs import run_file
+from infrascope_core.run_files.jobs import find_jobs, job_of_run
+from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import metrics_by_host
 from infrascope_core.store.folder import DataFolder
@@ -76,8 +76,8 @@ class RunFigures:
         Metrics that keep one value throughout, and that value; counters are not among them.
     reference : bool
         Whether what is normal was learnt from this run, too.
-    begin, end : datetime, optional
-        Of its first and last sample.
+    job : str
+        Run key of the first run of its job: hosts of one job are no cases of their own.
     """
 
     run_key: str
@@ -88,8 +88,7 @@ class RunFigures:
     values: dict[Figure, float]
     steady: dict[str, float] = field(default_factory=dict)
     reference: bool = False
-    begin: datetime | None = None
-    end: datetime | None = None
+    job: str = ""
 
     @property
     def judged(self) -> bool:
@@ -98,8 +97,11 @@ class RunFigures:
 
 
 def figures_of(folder: DataFolder, keys: Iterable[str]) -> list[RunFigures]:
-    """The figures of runs, in the order of their keys."""
-    return [_remembered(folder, key) for key in sorted(keys)]
+    """The figures of runs, in the order of their keys; which of them are one job, no other run has a say in."""
+    wanted = sorted(keys)
+    runs = accepted(folder).filter(pl.col("run_key").is_in(wanted))
+    job_of = job_of_run(find_jobs(runs, folder.settings.hosts.start_within_s))
+    return [replace(_remembered(folder, key), job=job_of.get(key, key)) for key in wanted]
 
 
 def _remembered(folder: DataFolder, key: str) -> RunFigures:
@@ -111,20 +113,12 @@ def _remembered(folder: DataFolder, key: str) -> RunFigures:
 def by_job(runs: Sequence[RunFigures]) -> list[RunFigures]:
     """The runs with the hosts of each job put together: they are no cases of their own.
 
-    Runs of one workload whose times overlap are hosts of one job. It takes as long as the longest of them; energy and
-    work add up, of all else the mean is taken.
+    A job takes as long as the longest of its runs; energy and work add up, of all else the mean is taken.
     """
-    jobs: list[list[RunFigures]] = []
-    until = datetime.min
-    for run in sorted(runs, key=lambda run: (run.workload, run.begin or datetime.min, run.run_key)):
-        begin, end = run.begin or datetime.max, run.end or datetime.max
-        if jobs and jobs[-1][0].workload == run.workload and begin < until:
-            jobs[-1].append(run)
-            until = max(until, end)
-        else:
-            jobs.append([run])
-            until = end if run.begin is not None else datetime.min
-    return [_together(hosts) if len(hosts) > 1 else hosts[0] for hosts in jobs]
+    jobs: dict[str, list[RunFigures]] = {}
+    for run in sorted(runs, key=lambda run: run.run_key):
+        jobs.setdefault(run.job or run.run_key, []).append(run)
+    return [_together(hosts) if len(hosts) > 1 else hosts[0] for hosts in jobs.values()]
 
 
 def _together(hosts: Sequence[RunFigures]) -> RunFigures:
@@ -152,13 +146,7 @@ def _of_job(figure: Figure, hosts: Sequence[float]) -> float:
 
 def _of_run(folder: DataFolder, key: str) -> RunFigures:
     run, scores = run_file(folder, key), folder.lake.read(ANOMALY_SCORES, key)
-    interval_s = float(run["interval_s"] or 0.0)
-    times = folder.lake.read(TELEMETRY, key, ["ts"])["ts"]
-    begin, end = times.min(), times.max()
-    if isinstance(begin, datetime) and isinstance(end, datetime):
-        seconds = (end - begin).total_seconds() + interval_s  # by the clock: samples may be lost
-    else:
-        seconds = float((run["samples"] or 0) * interval_s)
+    seconds = float(run["seconds"] or 0.0)
     found: list[tuple[Figure, float]] = [(Figure(TIME, "s", RUN), seconds)] if seconds else []
     judged = scores.filter(pl.col("anomalous").is_not_null())
     if judged.height:
@@ -178,8 +166,6 @@ def _of_run(folder: DataFolder, key: str) -> RunFigures:
         values={figure: value for figure, value in found if math.isfinite(value)},
         steady=dict(_steady(folder.lake.read(QUALITY_METRICS, key))),
         reference=_is_reference(folder, key, versions),
-        begin=begin if isinstance(begin, datetime) else None,
-        end=end if isinstance(end, datetime) else None,
     )
 
 

@@ -45,8 +45,10 @@ def runs_of_declared(folder: DataFolder) -> dict[str, list[str]]:
 
 
 def rests_on(folder: DataFolder, unit: str) -> str:
-    """What comparisons depend on beside their inputs: words and units of metric groups, and which metrics mean what."""
-    return fingerprint(recipe_of(folder).model_dump_json(), throughput.CODE_VERSION, kinds.CODE_VERSION)
+    """What comparisons depend on beside their inputs: words and units of metric groups, which metrics mean what, and
+    which runs are one job."""
+    within_s = str(folder.settings.hosts.start_within_s)
+    return fingerprint(recipe_of(folder).model_dump_json(), throughput.CODE_VERSION, kinds.CODE_VERSION, within_s)
 
 
 PRODUCTS = (

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from infrascope_core.comparing.figures import RunFigures, figures_of
+from infrascope_core.comparing.figures import RunFigures, by_job, figures_of
 from infrascope_core.comparing.settings import DeclaredComparison
 from infrascope_core.comparing.verdict import Comparison, Outcome, compare
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.reports.wording import count
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.folder import find_run_files
 from infrascope_core.store.folder import DataFolder
@@ -26,6 +27,20 @@ class Sides:
     before: Sequence[RunFigures]
     after: Sequence[RunFigures]
     comparison: Comparison
+
+    @property
+    def cases(self) -> tuple[list[RunFigures], list[RunFigures]]:
+        """What is compared, before and after: the hosts of a job are one."""
+        return by_job(self.before), by_job(self.after)
+
+    @property
+    def number(self) -> str:
+        """How many there are on either side, in words."""
+        before, after = self.cases
+        if (len(before), len(after)) == (len(self.before), len(self.after)):
+            return f"{count(len(before), 'run')} before, {len(after)} after"
+        hosts = f"{len(self.before)} and {len(self.after)} runs of their hosts"
+        return f"{count(len(before), 'job')} before, {len(after)} after ({hosts})"
 
 
 def chosen(asked: Sequence[str], known: Sequence[str]) -> list[str]:

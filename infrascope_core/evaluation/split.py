@@ -14,8 +14,8 @@ from typing import Literal
 import polars as pl
 
 from infrascope_core.errors import RunFileError
-from infrascope_core.hosts.jobs import WORK, find_jobs
 from infrascope_core.hosts.settings import HostSettings
+from infrascope_core.run_files.jobs import find_jobs, on_several_hosts
 from infrascope_core.run_files.labels import labels_path, read_labels
 from infrascope_core.run_files.metric_types import types_path
 from infrascope_core.run_files.name import RunName, parse_run_name
@@ -202,10 +202,10 @@ def split_unlabelled(runs: Sequence[LabelledRun], mode: Mode) -> Split:
 
 
 def by_job(runs: Sequence[LabelledRun], settings: HostSettings) -> list[tuple[LabelledRun, ...]]:
-    """The runs of each job that ran on several hosts (`hosts.jobs`), by what their names say."""
+    """The runs of each job that ran on several hosts (`run_files.jobs`), by what their names say."""
     named = {run.key: run for run in runs}
-    rows = pl.DataFrame([{"platform": "", "run_key": run.key, **asdict(run.name)} for run in runs])
-    jobs = find_jobs(rows.select("run_key", "started_at", *WORK), rows.select("run_key", "host"), settings)
+    rows = [{"platform": "", "run_key": run.key, "hosts": [run.name.host], **asdict(run.name)} for run in runs]
+    jobs = on_several_hosts(find_jobs(pl.DataFrame(rows), settings.start_within_s))
     by_key = jobs.group_by("job", maintain_order=True).agg("run_key")
     return [tuple(named[key] for key in keys) for keys in by_key["run_key"]]
 

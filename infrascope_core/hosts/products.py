@@ -5,13 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from infrascope_core.anomalies.run_features import counters_of_platform, reanalysed_hosts
-from infrascope_core.contract import HOST_KEY
 from infrascope_core.hosts import comparison, verdict
-from infrascope_core.hosts.jobs import find_jobs
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.hosts.verdict import judge
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
+from infrascope_core.run_files.jobs import jobs_of, on_several_hosts
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names
@@ -27,7 +26,7 @@ _METRICS_AT_ONCE = 64
 
 def _host_deviations(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Compare the hosts of jobs that are new or changed, and judge all anew."""
-    jobs = _jobs(folder)
+    jobs = on_several_hosts(jobs_of(folder)[0])
     parts = [HOST_DEVIATIONS.empty().select(comparison.OF_ONE_JOB), known.select(comparison.OF_ONE_JOB)]
     fresh = jobs.join(known, on="job", how="anti").partition_by("job", as_dict=True)
     for done, (_, job) in enumerate(sorted(fresh.items())):
@@ -52,20 +51,8 @@ def _compare_job(folder: DataFolder, job: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(rows) if rows else HOST_DEVIATIONS.empty().select(comparison.OF_ONE_JOB)
 
 
-def _jobs(folder: DataFolder) -> pl.DataFrame:
-    runs = accepted(folder)
-    return folder.once(("jobs", *runs["sha256"]), lambda: _found_jobs(folder, runs))
-
-
-def _found_jobs(folder: DataFolder, runs: pl.DataFrame) -> pl.DataFrame:
-    files = folder.lake.files(TELEMETRY, runs["run_key"])
-    hosts = [pl.read_parquet(file, columns=list(HOST_KEY), glob=False).unique() for file in files]
-    no_hosts = pl.DataFrame(schema=dict.fromkeys(HOST_KEY, pl.String))
-    return find_jobs(runs, pl.concat([no_hosts, *hosts]), folder.settings.hosts)
-
-
 def _units(folder: DataFolder) -> dict[str, list[str]]:
-    jobs = _jobs(folder).partition_by("job", as_dict=True)
+    jobs = on_several_hosts(jobs_of(folder)[0]).partition_by("job", as_dict=True)
     return {str(job): rows["run_key"].unique(maintain_order=True).to_list() for (job,), rows in jobs.items()}
 
 

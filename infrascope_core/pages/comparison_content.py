@@ -14,7 +14,7 @@ from typing import Any
 from infrascope_core.comparing.figures import ANOMALOUS, LEVEL, METRIC, RUN, SHARE, SUBSYSTEM, Figure, RunFigures
 from infrascope_core.comparing.sides import Sides
 from infrascope_core.comparing.verdict import Change, Outcome, difference, interval_of, shown, values_of, worth_showing
-from infrascope_core.reports.wording import count, named
+from infrascope_core.reports.wording import named
 
 OUTCOMES = {
     Outcome.BETTER: "Better after",
@@ -105,7 +105,7 @@ def comparison_view(name: str, sides: Sides, link_of: Callable[[str], str], inde
         "colour": _COLOURS.get(comparison.outcome, "not_judged"),
         "judged": comparison.judged,
         "limits": comparison.obstacles,
-        "number": f"{count(len(sides.before), 'run')} before, {len(sides.after)} after",
+        "number": sides.number,
         "workloads": named(sorted({run.workload for run in both}), _NAMED),
         "whole": _relative([c for c in of_kind[RUN] if c.figure.unit != SHARE]),
         "anomalous": _in_points([c for c in of_kind[RUN] if c.figure.unit == SHARE]),
@@ -219,7 +219,7 @@ def _bars(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 def _strip(figure: Figure, sides: Sides) -> dict[str, Any]:
     """Every run's value of a figure, side by side."""
-    values = [sorted(values_of(runs, figure)) for runs in (sides.before, sides.after)]
+    values = [sorted(values_of(runs, figure)) for runs in sides.cases]
     axis = Axis.over([value for side in values for value in side])
     return {
         "name": figure.name,

@@ -35,7 +35,7 @@ def fleet_row(
     run: Mapping[str, Any], report: pl.DataFrame, scores: pl.DataFrame, episodes: pl.DataFrame, link: Path
 ) -> dict[str, Any]:
     """A run's row: what its report says, and its surprisal in 40 digits."""
-    seconds, hosts = _length(run, scores), sorted(scores["host"].unique()) or [str(run["host"])]
+    seconds, hosts = float(run["seconds"] or 0.0), sorted(scores["host"].unique()) or [str(run["host"])]
     host_days = seconds * len(hosts) / _DAY_S
     said = report.row(0, named=True) if report.height else {}
     worst = episodes.sort("total_surprisal", "host", "episode", descending=[True, False, False], nulls_last=True)
@@ -50,7 +50,7 @@ def fleet_row(
         "host": ", ".join(hosts),
         "hosts": len(hosts),
         "start": f"{run['started_at']:%Y-%m-%d %H:%M:%S}" if run["started_at"] else "",
-        "seconds": round(float(seconds), 1),
+        "seconds": round(seconds, 1),
         "share": round(int(judged.sum()) / len(judged), 6) if len(judged) else None,
         "episodes": episodes.height,
         "per_day": round(episodes.height / host_days, 2) if seconds >= _HOUR_S and len(judged) else None,
@@ -66,14 +66,6 @@ def _sparkline(scores: pl.DataFrame) -> str:
     _, highest = least_and_largest(own.to_numpy().astype(np.float64)[:, None], buckets(len(own), _POINTS))
     heights = np.clip(np.nan_to_num(highest[:, 0], nan=-1.0) / _HIGHEST, -1, 1) * (len(_DIGITS) - 1)
     return "".join("." if height < 0 else _DIGITS[round(float(height))] for height in heights)
-
-
-def _length(run: Mapping[str, Any], scores: pl.DataFrame) -> float:
-    """Seconds from the first sample to the last; of a run that lost some, by the beginnings of its windows."""
-    counted = float((run["samples"] or 0) * (run["interval_s"] or 0.0))
-    begins = scores["start_ts"].drop_nulls()
-    span = begins.max() - begins.min() if len(begins) else None  # type: ignore[operator]
-    return max(counted, span.total_seconds()) if isinstance(span, timedelta) else counted
 
 
 def fleet_content(

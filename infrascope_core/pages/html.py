@@ -138,12 +138,11 @@ def run_view(report: RunReport, run: Mapping[str, Any], recipe: Recipe) -> dict[
     """What the template of a run's page shows beside the pictures."""
     days = {t.date() for e in report.episodes for t in (e.start, e.end)} | {row.start.date() for row in report.table}
     days |= {report.started_at.date()} if report.started_at else set()
-    seconds = (run["samples"] or 0) * (run["interval_s"] or 0.0)
     return {
         "r": report,
         "verdict": VERDICTS[report.verdict],
         "moment": partial(moment, len(days) > 1),
-        "length": duration(timedelta(seconds=seconds)),
+        "length": duration(timedelta(seconds=run["seconds"] or 0.0)),
         "words": lambda group: (recipe.by_name[group].words if group in recipe.by_name else "") or group,
         "level": lambda name: _LEVELS.get(name, "not known"),
         "several_hosts": len(report.hosts) > 1,

@@ -79,6 +79,8 @@ class Held:
         When each window begins, naive UTC as in the file.
     window : ndarray of int, windows
         Their numbers.
+    job : str
+        Of its hosts, the runs of one job have their times in common (`run_files.jobs`); empty for a run by itself.
     """
 
     run_key: str
@@ -87,6 +89,7 @@ class Held:
     holds: Mask
     start: Times
     window: Ints
+    job: str = ""
 
     @cached_property
     def window_s(self) -> float | None:
@@ -107,7 +110,7 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
     items : Items
         The columns.
     workload : str
-        Of these runs.
+        Of these runs; the hosts of each are one job.
     """
     known = pl.Enum(items.names)
     coded = baskets.select(*HOST_KEY, "window", "start_ts", item=pl.col("item").cast(known, strict=False).to_physical())
@@ -117,28 +120,21 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
         has_item = rows["item"].is_not_null().to_numpy()
         holds = np.zeros((len(window), len(items.names)), dtype=bool)
         holds[row[has_item], rows["item"].drop_nulls().to_numpy()] = True
-        found.append(Held(str(run_key), str(host), workload, holds, rows["start_ts"].to_numpy()[first], window))
+        start = rows["start_ts"].to_numpy()[first]
+        found.append(Held(str(run_key), str(host), workload, holds, start, window, str(run_key)))
     return found
 
 
 def jobs(runs: Sequence[Held]) -> list[list[int]]:
-    """Runs by job, by number: those of one workload whose times overlap are hosts of one.
+    """Runs by job, by number.
 
     Returns
     -------
     list of list of int
-        The runs of each job, the one that begins first before the others; jobs by workload, then by their begin. A run
-        without windows is a job by itself.
+        The runs of each job, the one with most windows before the others; jobs by workload, then by their names.
     """
-    found: list[list[int]] = []
-    until: dict[str, np.datetime64] = {}
-    timed = [number for number, run in enumerate(runs) if len(run.start)]
-    for number in sorted(timed, key=lambda number: (runs[number].workload, runs[number].start[0], number)):
+    found: dict[tuple[str, str], list[int]] = {}
+    for number in sorted(range(len(runs)), key=lambda number: (-len(runs[number].start), number)):
         run = runs[number]
-        last = until.get(run.workload)
-        if last is not None and run.start[0] <= last:
-            found[-1].append(number)
-        else:
-            found.append([number])
-        until[run.workload] = run.start[-1] if last is None else max(last, run.start[-1])
-    return found + [[number] for number, run in enumerate(runs) if not len(run.start)]
+        found.setdefault((run.workload, run.job or run.run_key), []).append(number)
+    return [found[job] for job in sorted(found)]

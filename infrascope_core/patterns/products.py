@@ -4,6 +4,7 @@ contrasts between kinds of runs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -48,9 +49,11 @@ from infrascope_core.patterns.tables import (
 )
 from infrascope_core.patterns.tallies import Tally, run_overlaps
 from infrascope_core.recipes import recipe_of
+from infrascope_core.run_files.jobs import jobs_of
 from infrascope_core.run_files.runs import accepted, rows_of_run
 from infrascope_core.run_files.tables import FAULTS
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Part, Product, Scope, Tick
 from infrascope_core.symbols.levels import thresholds_of_run
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
@@ -120,14 +123,14 @@ def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) ->
 
 def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
-    found = [CONTRASTS.empty()]
+    (_, job_of), found = jobs_of(folder), [CONTRASTS.empty()]
     for platform, items in _platforms(folder, runs):
         own, units, faults = [], [], []
         of_platform = runs.filter(platform=platform)
         for key, phase, workload in of_platform.select("run_key", "phase", "workload").iter_rows():
             labels = folder.lake.read(FAULTS, key)
             for one in held_by_run(folder, key, items):
-                own.append(one)
+                own.append(replace(one, job=job_of.get(key, key)))
                 units.append(Unit(phase, workload, one.host))
                 faults.append(_windows_of_faults(one, labels))
         if own and items.names:
@@ -255,7 +258,7 @@ def _scopes(
 ) -> Iterator[tuple[str, _Sum, list[Held]]]:
     """Each scope with what its runs add up to, and the runs: none is looked at twice, and few sums are kept at once."""
     runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
-    mined = _mined(scopes(runs))
+    (_, job_of), mined = jobs_of(folder), _mined(scopes(runs))
     for platform, items in _platforms(folder, runs):
         open_scopes: list[tuple[str, _Sum, list[Held]]] = []
         for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
@@ -267,7 +270,7 @@ def _scopes(
                 part = of_run(one, items)
                 for _, total, own in open_scopes:
                     total.add(part)
-                    own.append(one)
+                    own.append(replace(one, job=job_of.get(key, key)))
             done += 1
             tick(done, runs.height)
         while open_scopes:
@@ -279,6 +282,10 @@ def _phase_changes(folder: DataFolder, key: str) -> pl.DataFrame:
     # aliases that are found may change with every run; those that are declared do not
     aliases = {group.name for group in recipe_of(folder).groups if group.same_as in informative}
     return phase_changes(folder.lake.read(BASKETS, key), sorted(informative - aliases), folder.settings.phases)
+
+
+def _one_job_within(folder: DataFolder) -> str:
+    return str(folder.settings.hosts.start_within_s)
 
 
 PRODUCTS = (
@@ -316,9 +323,9 @@ PRODUCTS = (
         Scope.MINED,
         _association_rules,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
-        code_version="3",
+        code_version="4",
         settings=("mining",),
-        depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
+        depends_on=lambda folder, _: fingerprint(recipe_of(folder).model_dump_json(), _one_job_within(folder)),
         libraries=("numpy", "scipy"),
         decisions=(31,),
     ),
@@ -348,7 +355,8 @@ PRODUCTS = (
         Scope.MINED,
         _contrasts,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, FAULTS),
-        code_version="3",
+        code_version="4",
+        depends_on=lambda folder, _: _one_job_within(folder),
         libraries=("numpy", "scipy"),
         decisions=(31,),
     ),

@@ -118,7 +118,7 @@ def summarize(folder: DataFolder, episodes: int = 8) -> Summary:
         .agg(
             runs=pl.len(),
             hosts=pl.col("host").n_unique(),
-            hours=(pl.col("samples") * pl.col("interval_s")).sum() / 3600,
+            hours=pl.col("seconds").sum() / 3600,
         )
         .sort("platform", "phase", "workload"),
         accepted=runs.height,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -66,10 +67,10 @@ def ingest(key: str, entries: Sequence[Entry], lake: Lake, settings: ReaderSetti
     SourceError
         A source cannot be reached. Nothing is known of the file then, and nothing is written.
     """
-    known = lake.read(RUN_FILES, key)
+    known = lake.read_all(RUN_FILES, [key])
     if not entries and "accepted" in known["status"]:
         # the file was put away after it was read: what was made of it stays
-        return Ingested(known, lake.read(FAULTS, key))
+        return Ingested(_completed(known, lake), lake.read(FAULTS, key))
     entries = candidate_files(key, entries, lake)
     earlier = known["source"].to_list()
     chosen: RunFile | None = None
@@ -150,6 +151,7 @@ def _accepted_row(run: RunFile, labelled: bool) -> pl.DataFrame:
         "samples": run.samples,
         "metrics": run.metrics,
         "interval_s": run.interval_s,
+        **_span(run.telemetry, run.interval_s),
         "bytes": run.bytes,
         "sha256": run.sha256,
         "source": printable_path(run.path),
@@ -157,6 +159,26 @@ def _accepted_row(run: RunFile, labelled: bool) -> pl.DataFrame:
         "status": "accepted",
         "reason": None,
     }
+    return pl.DataFrame([row], schema=RUN_FILES.schema)
+
+
+def _span(telemetry: pl.DataFrame, interval_s: float | None) -> dict[str, object]:
+    """The hosts of a run, and from when to when it ran; the last sample stands for an interval, too."""
+    first, last = telemetry["ts"].min(), telemetry["ts"].max()
+    length = (last - first).total_seconds() if isinstance(first, datetime) and isinstance(last, datetime) else 0.0
+    return {
+        "hosts": telemetry["host"].unique().sort().to_list(),
+        "first_ts": first,
+        "last_ts": last,
+        "seconds": round(length + (interval_s or 0.0), 6),  # times are in microseconds
+    }
+
+
+def _completed(known: pl.DataFrame, lake: Lake) -> pl.DataFrame:
+    """The row of a run as it was, with what an earlier version did not write."""
+    row = known.row(0, named=True)
+    if row["seconds"] is None:
+        row |= _span(lake.read(TELEMETRY, row["run_key"], ["host", "ts"]), row["interval_s"])
     return pl.DataFrame([row], schema=RUN_FILES.schema)
 
 

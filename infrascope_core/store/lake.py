@@ -165,16 +165,16 @@ class Lake:
     def read_all(self, table: Table, run_keys: Iterable[str] | None = None) -> pl.DataFrame:
         """A per-run table of several runs (by default all), one below the other by run key.
 
-        A damaged file is put aside and left out.
+        A damaged file is put aside and left out. Columns that an earlier version did not have are null.
         """
         files = self.files(table, self.keys(table) if run_keys is None else run_keys)
         try:
-            return pl.read_parquet(files, glob=False) if files else table.empty()
+            return _one_below_the_other(files, table)
         except pl.exceptions.ComputeError:
             whole = [file for file in files if self._footers.of(str(file)) is not None]
             if len(whole) == len(files):
                 raise
-            return pl.read_parquet(whole, glob=False) if whole else table.empty()
+            return _one_below_the_other(whole, table)
 
     def empty(self, table: Table | str, run_key: str) -> int:
         """Drop the rows of a run's product on purpose: it stays current, with its columns, and says so.
@@ -246,7 +246,7 @@ class Lake:
         if stat is None:
             return None
         if run_key not in known or known[run_key][0] != stat:
-            known[run_key] = stat, self.read(table, run_key).row(0, named=True)
+            known[run_key] = stat, self.read_all(table, [run_key]).row(0, named=True)
         return known[run_key][1]
 
     @cached_property
@@ -273,6 +273,15 @@ class Lake:
     def save_index(self) -> None:
         """Leave the fingerprints that were looked up for the next process, so that it need not open every file."""
         self._footers.save()
+
+
+def _one_below_the_other(files: Sequence[Path], table: Table) -> pl.DataFrame:
+    if not files:
+        return table.empty()
+    found = pl.scan_parquet(
+        list(files), glob=False, schema=table.schema, missing_columns="insert", extra_columns="ignore"
+    )
+    return found.collect()
 
 
 def _refuse_outdated(frame: pl.DataFrame, table: Table, path: str) -> None:

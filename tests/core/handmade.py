@@ -30,7 +30,9 @@ class HandMade:
 
     def run(self, run: str, platform: str = "gpu", status: str = "accepted", **columns) -> None:
         about = {"platform": platform, "phase": "train", "workload": "W", "host": "h", "interval_s": 0.1}
-        about["started_at"] = START
+        about |= {"started_at": START, "hosts": ["h"], "first_ts": START}
+        if columns.get("samples") and columns.get("interval_s", 0.1):
+            about["seconds"] = columns["samples"] * columns.get("interval_s", 0.1)
         self.put("run_files", run, about | {"status": status} | columns)
         if status == "accepted":
             self.put("telemetry", run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -178,33 +178,35 @@ def test_figures_are_taken_anew_when_a_table_changes(handmade):
     assert values(handmade)["CPU utilization"] == 2.0
 
 
-def host(key: str, begin: int, end: int, **changed) -> RunFigures:
-    """A host of a run, from one second to another."""
-    start = datetime(2026, 11, 1)
+def host(key: str, job: str, **changed) -> RunFigures:
+    """A host of a job."""
     usual: dict[str, Any] = {
         "workload": "W", "host": f"h{key}", "interval_s": 0.1, "baseline": "v", "values": {Figure(TIME, "s", RUN): 1.0},
-        "begin": start + timedelta(seconds=begin), "end": start + timedelta(seconds=end),
+        "job": job,
     }  # fmt: skip
     return RunFigures(run_key=key, **(usual | changed))
 
 
 def test_hosts_of_one_job_are_one_run():
     share, energy, time = Figure(ANOMALOUS, SHARE, RUN), Figure("energy (GPU power)", "J", RUN), Figure(TIME, "s", RUN)
-    first = host("a", 0, 10, values={time: 10.0, share: 0.2, energy: 5.0}, steady={"x": 1.0, "y": 2.0})
-    second = host("b", 1, 12, values={time: 11.0, share: 0.4, energy: 7.0}, steady={"x": 1.0, "y": 3.0}, reference=True)
+    first = host("a", "a", values={time: 10.0, share: 0.2, energy: 5.0}, steady={"x": 1.0, "y": 2.0})
+    second = host("b", "a", values={time: 11.0, share: 0.4, energy: 7.0}, steady={"x": 1.0, "y": 3.0}, reference=True)
     (job,) = by_job([second, first])
     assert job.values == {time: 11.0, share: pytest.approx(0.3), energy: 12.0}
     assert (job.host, job.baseline, job.steady, job.reference) == ("ha, hb", "v", {"x": 1.0}, True)
 
 
-def test_runs_one_after_another_or_of_other_workloads_stay_apart():
-    apart = [
-        host("a", 0, 10),
-        host("b", 10, 20),
-        host("c", 5, 15, workload="V"),
-        replace(host("d", 0, 0), begin=None, end=None),
-    ]
-    assert sorted(run.run_key for run in by_job(apart)) == ["a", "b", "c", "d"]
+def test_runs_of_other_jobs_stay_apart():
+    assert [run.run_key for run in by_job([host("b", "b"), host("a", "a"), host("c", "")])] == ["a", "b", "c"]
+
+
+def test_which_runs_are_one_job_no_other_run_has_a_say_in(tmp_path):
+    """The first host of a job is not among those that are compared."""
+    keys = [write_run(tmp_path / "runs", second, host=f"h{second}").stem for second in (1, 2, 3)]
+    folder = DataFolder(tmp_path / "data", sources=(tmp_path / "runs",))
+    refresh(folder)
+    assert [run.job for run in figures_of(folder, keys)] == [keys[0]] * 3
+    assert [run.job for run in figures_of(folder, keys[1:])] == [keys[1]] * 2
 
 
 def test_a_run_takes_as_long_as_the_clock_says_samples_lost_or_not(tmp_path):

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from infrascope_core.hosts.comparison import aligned, compare, deviations, window_means
-from infrascope_core.hosts.jobs import JOBS
 from infrascope_core.hosts.settings import HostSettings
+from infrascope_core.run_files.jobs import JOBS
 
 SETTINGS = HostSettings()
 START = datetime(2026, 1, 1)

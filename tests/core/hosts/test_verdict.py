@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from infrascope_core.hosts.comparison import compare, deviations
-from infrascope_core.hosts.jobs import JOBS
 from infrascope_core.hosts.settings import HostSettings
 from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.hosts.verdict import judge
+from infrascope_core.run_files.jobs import JOBS
 
 SETTINGS = HostSettings()
 

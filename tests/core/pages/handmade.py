@@ -75,7 +75,7 @@ def written(file: Path, tables: RunTables, traces: Mapping[tuple[str, str], np.n
     ]
     report = RunReport.model_validate(BARE | {"episodes": episodes})
     samples = len(tables.times["h"])
-    row = {"source": "f", "sha256": "0", "samples": samples, "metrics": len(traces), "interval_s": 0.1}
+    row = {"source": "f", "sha256": "0", "samples": samples, "metrics": len(traces), "seconds": samples * 0.1}
     data = run_data(tables, traces, recipe, PageSettings())
     scripts = (CHART_LIBRARY, *RUN_SCRIPTS)
     file.write_text(page("run.html.jinja", scripts, run_view(report, row, recipe), data), encoding="utf-8")

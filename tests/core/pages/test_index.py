@@ -116,7 +116,7 @@ def test_totals_are_of_judged_time_and_say_what_they_leave_out(index):
 
 def test_a_run_without_a_report_or_windows_is_not_judged():
     run = {"run_key": "r", "platform": "cpu", "phase": "train", "workload": "W", "host": "h", "started_at": None,
-           "samples": None, "interval_s": None}  # fmt: skip
+           "seconds": None}  # fmt: skip
     row = fleet_row(run, ANOMALY_REPORT.empty(), ANOMALY_SCORES.empty(), ANOMALY_EPISODES.empty(), Path("x y"))
     assert (row["verdict"], row["share"], row["spark"], row["link"]) == ("Not judged", None, "", "x%20y")
     view, _ = fleet_content([row], REJECTED_FILES.empty(), ANOMALY_PATTERNS.empty())

@@ -72,10 +72,7 @@ def test_phases_hosts_and_workloads_are_compared_with_what_they_have_in_common()
 def test_hosts_of_one_job_are_one_case():
     """Sixteen files of four jobs of four hosts each are four runs."""
     runs = fleet([0.8] * 8 + [0.2] * 8, 1)
-    jobs = [
-        replace(one, host=f"h{i % 4}", start=runs[i - i % 4].start + np.timedelta64(i % 4, "s"))
-        for i, one in enumerate(runs)
-    ]
+    jobs = [replace(one, host=f"h{i % 4}", job=runs[i - i % 4].run_key) for i, one in enumerate(runs)]
     units = [Unit("train", "V" if i < 8 else "W", one.host) for i, one in enumerate(jobs)]
     table = found(jobs, units).filter(kind="workload")
     assert table.select("runs", "other_runs", "status").unique().rows() == [(2, 2, "too_few_runs")]

@@ -70,6 +70,8 @@ def fill(place: Path, runs: dict[str, pl.DataFrame], settings: Settings, degener
             "phase": "train",
             "workload": "W",
             "host": "h",
+            "hosts": ["h"],
+            "started_at": datetime(2026, 11, 1),
             "status": "accepted",
         }
         schema = RUN_FILES.schema

@@ -79,9 +79,7 @@ def test_without_a_second_run_of_a_workload_nothing_is_known():
 def test_hosts_of_one_job_are_not_exchanged():
     """They share times of their own, which are no schedule."""
     runs = together(independent(8, 120, 2), LEFT, RIGHT, 0.8, 3)
-    copies = [
-        replace(one, host="h2", run_key=one.run_key + "_2", start=one.start + np.timedelta64(1, "s")) for one in runs
-    ]
+    copies = [replace(one, host="h2", run_key=one.run_key + "_2", job=one.run_key) for one in runs]
     assert timing([*runs, *copies])[LEFT, RIGHT] == "own"
 
 

@@ -153,6 +153,10 @@ def test_the_row_of_an_accepted_run(tmp_path, lake):
         "samples": 3,
         "metrics": 4,
         "interval_s": 0.1,
+        "hosts": ["h1"],
+        "first_ts": datetime(2026, 11, 1, 10),
+        "last_ts": datetime(2026, 11, 1, 10, 0, 0, 200_000),
+        "seconds": 0.3,
         "bytes": path.stat().st_size,
         "source": str(path),
         "status": "accepted",
@@ -163,6 +167,21 @@ def test_the_row_of_an_accepted_run(tmp_path, lake):
     assert result.run_file.schema == RUN_FILES.schema
     assert lake.read(TELEMETRY, KEY).height == 3
     assert rejected(lake) == {}
+
+
+def test_a_run_that_lost_samples_took_as_long_as_the_clock_says(tmp_path, lake):
+    path = write(tmp_path, samples=30)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:5], *lines[20:]]) + "\n")
+    row = take(lake, path).run_file.row(0, named=True)
+    assert (row["samples"], row["seconds"]) == (15, 3.0)
+
+
+def test_what_an_earlier_version_did_not_write_is_told_by_the_telemetry(tmp_path, lake):
+    """The file itself was put away."""
+    now = take(lake, write(tmp_path)).run_file
+    lake.write(now.drop("hosts", "first_ts", "last_ts", "seconds"), RUN_FILES.name, KEY)
+    assert take(lake).run_file.equals(now)
 
 
 def test_the_row_of_a_rejected_run(tmp_path, lake):

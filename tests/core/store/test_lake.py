@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from infrascope_core.errors import InfraScopeError, OutdatedError
 from infrascope_core.quality.tables import METRIC_CATALOG
-from infrascope_core.run_files.tables import TELEMETRY
+from infrascope_core.run_files.tables import RUN_FILES, TELEMETRY
 from infrascope_core.store.lake import Lake, fingerprint
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 
@@ -97,6 +97,18 @@ def test_a_table_that_an_earlier_version_wrote_is_refused_in_one_sentence(lake):
             OutdatedError, match=r"thresholds\.parquet was written by an earlier .* has no 'high'; `infr"
         ):
             read(THRESHOLDS)
+
+
+def test_of_many_runs_what_an_earlier_version_did_not_write_is_missing(lake):
+    row = dict.fromkeys(RUN_FILES.schema) | {"run_key": "r", "status": "accepted"}
+    now = pl.DataFrame([row], schema=RUN_FILES.schema)
+    lake.write(now.drop("hosts", "seconds"), RUN_FILES.name, "r")
+    lake.write(now.with_columns(run_key=pl.lit("s"), seconds=pl.lit(1.0)), RUN_FILES, "s")
+    assert lake.read_all(RUN_FILES).select("run_key", "seconds", "hosts").rows() == [
+        ("r", None, None),
+        ("s", 1.0, None),
+    ]
+    assert lake.row(RUN_FILES, "r")["hosts"] is None
 
 
 def test_a_selection_of_columns_holds_for_a_table_that_was_never_written(lake):

@@ -7,29 +7,28 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from infrascope_core.hosts.jobs import JOBS, find_jobs
-from infrascope_core.hosts.settings import HostSettings
+from infrascope_core.run_files.jobs import JOBS, find_jobs, job_of_run, on_several_hosts
 
-SETTINGS = HostSettings()
+WITHIN_S = 60.0
 START = datetime(2026, 1, 1)
 
 
-def runs(*rows: tuple[str, int, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def runs(*rows: tuple[str, int, str]) -> pl.DataFrame:
     """Runs of one workload from (run_key, second, hosts)."""
     keys, seconds, names = zip(*rows, strict=True)
-    frame = pl.DataFrame(
+    return pl.DataFrame(
         {
             "run_key": keys,
             "started_at": [START + timedelta(seconds=s) for s in seconds],
+            "hosts": [own.split() for own in names],
             "platform": "cpu", "phase": "train", "model": "M", "task": "T", "dataset": "D",
         }
     )  # fmt: skip
-    hosts = [(key, host) for key, own in zip(keys, names, strict=True) for host in own.split()]
-    return frame, pl.DataFrame(hosts, schema=["run_key", "host"], orient="row")
 
 
 def found_jobs(*rows: tuple[str, int, str]) -> set[tuple[str, str, str]]:
-    return set(find_jobs(*runs(*rows), SETTINGS).select("job", "run_key", "host").iter_rows())
+    found = on_several_hosts(find_jobs(runs(*rows), WITHIN_S))
+    return set(found.select("job", "run_key", "host").iter_rows())
 
 
 def test_runs_that_start_within_a_minute_on_different_hosts_are_one_job():
@@ -49,13 +48,13 @@ def test_short_runs_after_each_other_are_separate_jobs():
 
 @pytest.mark.parametrize("column", ["platform", "phase", "model", "task", "dataset"])
 def test_other_work_is_another_job(column):
-    frame, hosts = runs(("a", 0, "h1"), ("b", 1, "h2"))
+    frame = runs(("a", 0, "h1"), ("b", 1, "h2"))
     other = pl.when(pl.col("run_key") == "b").then(pl.lit("other")).otherwise(pl.col(column)).alias(column)
-    assert find_jobs(frame, hosts, SETTINGS).height == 2
-    assert find_jobs(frame.with_columns(other), hosts, SETTINGS).is_empty()
+    assert job_of_run(find_jobs(frame, WITHIN_S)) == {"a": "a", "b": "a"}
+    assert job_of_run(find_jobs(frame.with_columns(other), WITHIN_S)) == {"a": "a", "b": "b"}
 
 
 def test_the_order_of_the_runs_does_not_matter():
-    frame, hosts = runs(("a", 0, "h1"), ("b", 1, "h2"), ("c", 2, "h1"), ("d", 3, "h3"))
-    assert find_jobs(frame, hosts, SETTINGS).equals(find_jobs(frame.reverse(), hosts.reverse(), SETTINGS))
-    assert find_jobs(frame.head(0), hosts.head(0), SETTINGS).schema == JOBS
+    frame = runs(("a", 0, "h1"), ("b", 1, "h2"), ("c", 2, "h1"), ("d", 3, "h3"))
+    assert find_jobs(frame, WITHIN_S).equals(find_jobs(frame.reverse(), WITHIN_S))
+    assert find_jobs(frame.head(0), WITHIN_S).schema == JOBS
