@@ -6,11 +6,11 @@ What belongs here: arguments of the sources, and the lines about what was writte
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, Unpack
 
 import typer
 from rich.console import Console
@@ -25,11 +25,14 @@ if TYPE_CHECKING:  # for a fast `--help`
     from infrascope_core.importers.jobs import Listing
     from infrascope_core.importers.mapping import JobLabel
     from infrascope_core.importers.samples import Samples
+    from infrascope_core.importers.writing import Naming
 
 _MOST_BYTES = 2**30
 """Largest file that is read, as for run files."""
 _MOST_NOTES = 5
 _TOKEN = "INFRASCOPE_PROMETHEUS_TOKEN"
+_EXPORTERS = ("node_exporter", "dcgm_exporter", "cgroup_exporter", "slurm_exporter")
+"""Mappings of what Prometheus usually scrapes on a cluster."""
 
 Files = Annotated[list[Path], typer.Argument(help="Files; those of one host are joined in time.")]
 Out = Annotated[Path, typer.Option(help="Folder for the run files.")]
@@ -54,6 +57,16 @@ MappingOption = Annotated[
     list[str] | None, typer.Option(help="Mapping by name or path, several times; a series follows the first that fits.")
 ]
 Again = Annotated[bool, typer.Option("--again", help="Make run files that are there already once more.")]
+
+
+class _How(TypedDict, total=False):
+    """What of a plan a source may leave as it usually is."""
+
+    naming: Naming
+    host: str | None
+    host_label: str | None
+    full_names: bool
+    again: bool
 
 
 @dataclass(frozen=True)
@@ -129,8 +142,14 @@ def prometheus(
         from infrascope_core.importers.jobs import by_hand, expand_hosts  # noqa: PLC0415
         from infrascope_core.importers.prometheus import Api  # noqa: PLC0415
 
-        usual = ["node_exporter", "dcgm_exporter", "cgroup_exporter", "slurm_exporter"]
-        plan = _plan(out, mapping or usual, model, task, dataset, phase, None, host_label, full_names, again)
+        plan = _plan(
+            out,
+            mapping or _EXPORTERS,
+            naming=_naming(model, task, dataset, phase),
+            host_label=host_label,
+            full_names=full_names,
+            again=again,
+        )
         api = Api(url, _headers(header, token_file), timeout)
         times = _Times(start, end, sacct, job_label, time_zone)
         listing = _listing(times)
@@ -171,8 +190,15 @@ def openmetrics(
     with one_sentence(debug):
         from infrascope_core.importers.openmetrics import samples_of_text  # noqa: PLC0415
 
-        usual = ["node_exporter", "dcgm_exporter", "cgroup_exporter", "slurm_exporter"]
-        plan = _plan(out, mapping or usual, model, task, dataset, phase, host, host_label, full_names, again)
+        plan = _plan(
+            out,
+            mapping or _EXPORTERS,
+            naming=_naming(model, task, dataset, phase),
+            host=host,
+            host_label=host_label,
+            full_names=full_names,
+            again=again,
+        )
         times = _Times(start, end, sacct, job_label, time_zone)
         _import_files((samples_of_text(path, _content(path)) for path in files), times, plan)
 
@@ -200,7 +226,14 @@ def sar(
     with one_sentence(debug):
         from infrascope_core.importers.sadf import samples_of_sadf  # noqa: PLC0415
 
-        plan = _plan(out, mapping or ["sadf"], model, task, dataset, phase, None, "nodename", full_names, again)
+        plan = _plan(
+            out,
+            mapping or ["sadf"],
+            naming=_naming(model, task, dataset, phase),
+            host_label="nodename",
+            full_names=full_names,
+            again=again,
+        )
         times = _Times(start, end, sacct, None, time_zone)
         _import_files((samples_of_sadf(path, _content(path), times.tz()) for path in files), times, plan)
 
@@ -228,7 +261,9 @@ def nvidia_smi(
     with one_sentence(debug):
         from infrascope_core.importers.nvidia_smi import samples_of_nvidia_smi  # noqa: PLC0415
 
-        plan = _plan(out, mapping or ["nvidia_smi"], model, task, dataset, phase, host, None, False, again)
+        plan = _plan(
+            out, mapping or ["nvidia_smi"], naming=_naming(model, task, dataset, phase), host=host, again=again
+        )
         times = _Times(start, end, sacct, None, time_zone)
         _import_files((samples_of_nvidia_smi(path, _content(path), times.tz()) for path in files), times, plan)
 
@@ -259,7 +294,9 @@ def dcgm(
     with one_sentence(debug):
         from infrascope_core.importers.dcgmi import samples_of_dcgmi  # noqa: PLC0415
 
-        plan = _plan(out, mapping or ["dcgmi_dmon"], model, task, dataset, phase, host, None, False, again)
+        plan = _plan(
+            out, mapping or ["dcgmi_dmon"], naming=_naming(model, task, dataset, phase), host=host, again=again
+        )
         times = _Times(start if interval is None else None, end, sacct, None, time_zone)
         first = times.moment(start)
         parts = (samples_of_dcgmi(path, _content(path), times.tz(), first, interval) for path in files)
@@ -290,7 +327,9 @@ def ldms(
     with one_sentence(debug):
         from infrascope_core.importers.ldms import samples_of_ldms  # noqa: PLC0415
 
-        plan = _plan(out, mapping or ["ldms"], model, task, dataset, phase, None, None, full_names, again)
+        plan = _plan(
+            out, mapping or ["ldms"], naming=_naming(model, task, dataset, phase), full_names=full_names, again=again
+        )
         times = _Times(start, end, sacct, job_label, time_zone)
         _import_files((samples_of_ldms(path, _content(path), _header_beside(path)) for path in files), times, plan)
 
@@ -320,7 +359,15 @@ def table(
     with one_sentence(debug):
         from infrascope_core.importers.table import HOST, samples_of_table  # noqa: PLC0415
 
-        plan = _plan(out, [str(mapping)], model, task, dataset, phase, host, HOST, full_names, again)
+        plan = _plan(
+            out,
+            [str(mapping)],
+            naming=_naming(model, task, dataset, phase),
+            host=host,
+            host_label=HOST,
+            full_names=full_names,
+            again=again,
+        )
         shape = plan.mappings[0].table
         if shape is None:
             raise ImportSourceError(f"{mapping}: has no section `table`, which says which column holds what")
@@ -328,24 +375,17 @@ def table(
         _import_files((samples_of_table(path, _content(path), shape, times.tz()) for path in files), times, plan)
 
 
-def _plan(
-    out: Path,
-    mappings: list[str],
-    model: str | None,
-    task: str,
-    dataset: str,
-    phase: Literal["train", "infer"],
-    host: str | None,
-    host_label: str | None,
-    full_names: bool,
-    again: bool,
-) -> Plan:
+def _plan(out: Path, mappings: Sequence[str], **how: Unpack[_How]) -> Plan:
     from infrascope_core.importers.importing import Plan  # noqa: PLC0415
     from infrascope_core.importers.mapping import load_mapping  # noqa: PLC0415
+
+    return Plan(out, tuple(load_mapping(name) for name in mappings), **how)
+
+
+def _naming(model: str | None, task: str, dataset: str, phase: Literal["train", "infer"]) -> Naming:
     from infrascope_core.importers.writing import Naming  # noqa: PLC0415
 
-    loaded = tuple(load_mapping(name) for name in mappings)
-    return Plan(out, loaded, Naming(model, task, dataset, phase), host, host_label, full_names, again)
+    return Naming(model, task, dataset, phase)
 
 
 def _listing(times: _Times) -> Listing | None:
