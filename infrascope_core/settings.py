@@ -23,7 +23,7 @@ from infrascope_core.reports.settings import EpisodeSettings, ReportSettings
 from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.section import Section, fault_in_words
 from infrascope_core.store.settings import RetentionSettings
-from infrascope_core.studies.settings import AgreementSettings, LatencySettings, MiningChoices, SimilaritySettings
+from infrascope_core.studies.settings import AgreementSettings, ChoiceSettings, LatencySettings, SimilaritySettings
 from infrascope_core.symbols.settings import WindowSettings
 
 _GONE = (("mining", "min_confidence"),)
@@ -56,7 +56,7 @@ class Settings(Section):
     agreement: AgreementSettings = AgreementSettings()
     similarity: SimilaritySettings = SimilaritySettings()
     latency: LatencySettings = LatencySettings()
-    mining_choices: MiningChoices = MiningChoices()
+    mining_choices: ChoiceSettings = ChoiceSettings()
 
 
 def load_settings(path: str | Path | None, stored: bool = False) -> Settings:

@@ -15,9 +15,9 @@ from infrascope_core.hosts.tables import HOST_DEVIATIONS
 from infrascope_core.patterns.scopes import rules_of
 from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.quality.tables import QUALITY_METRICS
+from infrascope_core.reports.anomaly_patterns import JUDGED, anomaly_patterns, counted
 from infrascope_core.reports.episodes import build_episodes
 from infrascope_core.reports.evidence import PRESENCE, ComparedWith, Evidence
-from infrascope_core.reports.patterns import JUDGED, anomaly_patterns, counted
 from infrascope_core.reports.rendering import as_json, as_markdown, as_row
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_PATTERNS, ANOMALY_REPORT
 from infrascope_core.reports.verdict import run_report

@@ -20,7 +20,7 @@ class AgreementSettings(Section):
     """Seed of the choice of runs."""
 
 
-class MiningChoices(Section):
+class ChoiceSettings(Section):
     """What the choices of mining cost and change (steps 5 and 6 of the InfraScope notebook)."""
 
     supports: tuple[float, ...] = (0.01, 0.005, 0.001)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from infrascope_core.anomalies.tables import ANOMALY_REASONS, ANOMALY_SCORES
-from infrascope_core.reports.patterns import JUDGED, anomaly_patterns, counted
+from infrascope_core.reports.anomaly_patterns import JUDGED, anomaly_patterns, counted
 from infrascope_core.reports.tables import ANOMALY_PATTERNS
 
 WORK = ("gpu", "train", "W")
