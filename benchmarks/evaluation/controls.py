@@ -249,14 +249,16 @@ def _about(rules: pl.DataFrame, group: str) -> bool:
 
 
 def found_planted(mined: Mined, sets: int, share: float, seed: int) -> dict[str, float]:
-    """Of sets with a planted co-occurrence: in how many it is found."""
+    """Of sets with a planted co-occurrence: in how many it is found, and is said to have times of its own."""
     rng = np.random.default_rng(seed)
-    found = 0
+    found = own = 0
     for _ in range(sets):
         made, left, right = planted(mined, rng, share)
         rules = made.rules()
-        found += rules.filter(antecedent=[left], consequent=[right]).height > 0
-    return {"sets": sets, "found": found}
+        timing = rules.filter(antecedent=[left], consequent=[right])["timing"].to_list()
+        found += bool(timing)
+        own += timing == ["own"]
+    return {"sets": sets, "found": found, "own": own}
 
 
 def found_lags(mined: Mined, sets: int, lag_s: float, seed: int) -> dict[str, float]:

@@ -323,7 +323,7 @@ PRODUCTS = (
         Scope.MINED,
         _association_rules,
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
-        code_version="4",
+        code_version="5",
         settings=("mining",),
         depends_on=lambda folder, _: fingerprint(recipe_of(folder).model_dump_json(), _one_job_within(folder)),
         libraries=("numpy", "scipy"),

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import false_discovery_control
 
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.patterns.co_occurrence import Overlap, normal_chance
@@ -19,6 +21,8 @@ from infrascope_core.patterns.settings import MiningSettings
 
 OWN, COURSE, COMMON, UNDECIDED, UNKNOWN = "own", "course", "common", "undecided", "unknown"
 _SIGNIFICANT = 0.05
+_AGREEING = 2 / 3
+"""Least share of the runs in which the sides must overlap more than with those of other runs."""
 _ROUNDING = 1e-6
 """Sums that differ by less, in windows, are equal."""
 _MOST_RUNS = 32
@@ -46,11 +50,12 @@ def timings(rules: Iterable[Sequence[Sides]], runs: Sequence[Held], settings: Mi
     -------
     list of str
         `own`: the sides overlap more within runs than between runs of one workload, beyond what exchanging right sides
-        gives. `course`: they do not, but they overlap between runs more than shifts of one of them would have it, and
-        more than right sides of any workload would, by `min_gain` of confidence. `common`: the latter is not shown, and
-        runs of all workloads may have that course. `undecided`: no overlap between runs is shown either. `unknown`: no
-        workload has two runs, one after another. What exchanges are held against is corrected for the number of rules
-        (Holm, 1979).
+        gives, and in two thirds of the runs: a few that do something twice make no rule of all of them. `course`: they
+        do not, but they overlap between runs more than shifts of one of them would have it, and more than right sides
+        of any workload would, by `min_gain` of confidence. `common`: the latter is not shown, and runs of all workloads
+        may have that course. `undecided`: no overlap between runs is shown either. `unknown`: no workload has two runs,
+        one after another. Probabilities are corrected for the number of rules: those of `own` by Benjamini and Hochberg
+        (1995), as rules are, those of what keeps a rule from being `common` by Holm (1979).
     """
     groups = _workloads(runs)
     rng = np.random.default_rng(settings.random_state)
@@ -58,17 +63,18 @@ def timings(rules: Iterable[Sequence[Sides]], runs: Sequence[Held], settings: Mi
     orders = [_orders(rng, len(group), settings) for group in groups]
     some = _some_of_each(groups)
     any_order = _orders(rng, len(some), settings)
-    chances, parts = [], []
+    chances, agreeing, parts = [], [], []
     for ways in rules:
         tested = [_of_rule(sides, groups, orders) for sides in ways]
-        chances.append((max(own for own, _ in tested), tested[0][1]))
+        chances.append((max(way.own for way in tested), tested[0].between))
+        agreeing.append(min(way.agreeing for way in tested) >= _AGREEING)
         chosen = [[sides[run] for run in some] for sides in ways]
         parts.append([(_beyond(sides), sum(int(left.sum()) for left, _ in sides)) for sides in chosen])
     if not groups or not chances:
         return [UNKNOWN] * len(chances)
     own, between = np.array(chances).T
     labels = np.where(between < _SIGNIFICANT, COURSE, UNDECIDED).astype(object)
-    labels[_holm(own) < _SIGNIFICANT] = OWN
+    labels[(false_discovery_control(own) < _SIGNIFICANT) & agreeing] = OWN
     course = np.flatnonzero(labels == COURSE)
     if len(groups) > 1 and len(course):
         kind = [runs[run].workload for run in some]
@@ -99,20 +105,44 @@ def _workloads(runs: Sequence[Held]) -> list[Ints]:
     return [np.array(members) for members in groups.values() if len(members) > 1]
 
 
-def _of_rule(sides: Sides, groups: Sequence[Ints], orders: Sequence[Ints]) -> tuple[float, float]:
-    """Probability of the overlap within runs if right sides are exchanged, and of that between runs by shifts."""
+class _Tested(NamedTuple):
+    """What is known of two sides.
+
+    Attributes
+    ----------
+    own : float
+        Probability of the overlap within runs if right sides are exchanged.
+    between : float
+        Probability of the overlap between runs, by shifts.
+    agreeing : float
+        Share of the runs, of those in which both sides vary, in which they overlap more than with those of another,
+        the median: a few that are unlike all others do not count.
+    """
+
+    own: float
+    between: float
+    agreeing: float
+
+
+def _of_rule(sides: Sides, groups: Sequence[Ints], orders: Sequence[Ints]) -> _Tested:
     own, exchanged = 0.0, np.zeros(orders[0].shape[1] if orders else 0)
     excess = variance = 0.0
+    more = informative = 0
     for group, order in zip(groups, orders, strict=True):
         beyond, spread = _between([sides[run] for run in group])
         own += np.trace(beyond)
-        exchanged += _exchanged(beyond, order)
         off = ~np.eye(len(group), dtype=bool)
+        both_ways = np.where(off, beyond, np.nan), np.where(off, beyond, np.nan).T
+        of_others = np.nanmedian(np.concatenate(both_ways, axis=1), axis=1)
+        varies = np.diag(spread) > 0
+        informative += int(np.count_nonzero(varies))
+        more += int(np.count_nonzero(varies & (np.diag(beyond) > of_others + _ROUNDING)))
+        exchanged += _exchanged(beyond, order)
         excess += beyond[off].sum()
         # a run's left side meets the right sides of all others: those overlaps are not independent of each other
         variance += (np.sqrt(np.where(off, spread, 0.0)).sum(axis=1) ** 2).sum()
     between = normal_chance(np.array([excess / np.sqrt(variance)])) if variance > 0 else np.ones(1)
-    return _chance(own, exchanged), float(between[0])
+    return _Tested(_chance(own, exchanged), float(between[0]), more / max(informative, 1))
 
 
 def _exchanged(beyond: Array, orders: Ints) -> Array:

@@ -76,6 +76,19 @@ def test_without_a_second_run_of_a_workload_nothing_is_known():
     assert set(timing(runs).values()) == {"unknown"}
 
 
+def test_what_a_few_runs_do_twice_is_still_the_course_of_the_job():
+    """Three of twelve runs have a second stretch, each at another time."""
+    made = []
+    for number in range(12):
+        busy, disk = (np.where((np.arange(120) >= 10) & (np.arange(120) < 25), high, 1) for high in (2, 0))
+        if number < 3:
+            again = slice(50 + 20 * number, 65 + 20 * number)
+            busy[again], disk[again] = 2, 0
+        rng = np.random.default_rng(number)
+        made.append(run(number, [busy, disk, *(levels(120, rng) for _ in GROUPS[2:])]))
+    assert timing(made)[LEFT, RIGHT] == "course"
+
+
 def test_hosts_of_one_job_are_not_exchanged():
     """They share times of their own, which are no schedule."""
     runs = together(independent(8, 120, 2), LEFT, RIGHT, 0.8, 3)
