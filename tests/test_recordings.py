@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.recording.__main__ import FAULTS, UNDISTURBED, plan_of
 from benchmarks.recording.workloads.disturb import DISTURBANCES
-from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.labels import read_labels
+from infrascope_core.run_files.name import labels_path
 
 DATA = Path(__file__).parents[1] / "data"
 PLANS = ("sample", "faults")

@@ -19,8 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from infrascope_core.run_files.labels import labels_path
-from infrascope_core.run_files.name import parse_run_name
+from infrascope_core.run_files.name import labels_path, parse_run_name
 from infrascope_core.run_files.tables import Platform
 from infrascope_core.simulate import FAULTS, LEVELS, Fault, Job, write_job
 

@@ -16,9 +16,8 @@ import polars as pl
 from infrascope_core.errors import RunFileError
 from infrascope_core.hosts.settings import HostSettings
 from infrascope_core.run_files.jobs import find_jobs, on_several_hosts
-from infrascope_core.run_files.labels import labels_path, read_labels
-from infrascope_core.run_files.metric_types import types_path
-from infrascope_core.run_files.name import RunName, parse_run_name
+from infrascope_core.run_files.labels import read_labels
+from infrascope_core.run_files.name import RunName, labels_path, parse_run_name, types_path
 from infrascope_core.run_files.sources.folder import find_run_files
 
 ReferenceOf = Mapping[str, tuple[str, ...]]

@@ -18,8 +18,8 @@ from infrascope_core.errors import ImportSourceError, RunFileError
 from infrascope_core.importers.jobs import Job
 from infrascope_core.importers.joining import Joined
 from infrascope_core.run_files.columns import column_name
-from infrascope_core.run_files.metric_types import types_path, types_text
-from infrascope_core.run_files.name import parse_run_name
+from infrascope_core.run_files.metric_types import types_text
+from infrascope_core.run_files.name import parse_run_name, types_path
 from infrascope_core.store.atomic import aside, write_text
 
 _TIME_FORMAT = "%Y-%m-%d %H:%M:%S%.3f"

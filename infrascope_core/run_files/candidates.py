@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from infrascope_core.run_files.labels import labels_path
-from infrascope_core.run_files.metric_types import types_path
-from infrascope_core.run_files.name import printable_path
+from infrascope_core.run_files.name import labels_path, printable_path, types_path
 from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.sources.folder import found_again
 from infrascope_core.run_files.tables import RUN_FILES

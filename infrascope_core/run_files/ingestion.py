@@ -11,9 +11,9 @@ import polars as pl
 
 from infrascope_core.errors import LabelFileError, MetricTypesError, RunFileError
 from infrascope_core.run_files.candidates import candidate_files
-from infrascope_core.run_files.labels import labels_path, read_labels
-from infrascope_core.run_files.metric_types import read_types, types_path
-from infrascope_core.run_files.name import printable_path
+from infrascope_core.run_files.labels import read_labels
+from infrascope_core.run_files.metric_types import read_types
+from infrascope_core.run_files.name import labels_path, printable_path, types_path
 from infrascope_core.run_files.reader import RunFile, is_same_content, read_run_file
 from infrascope_core.run_files.rejections import reject, withdraw
 from infrascope_core.run_files.settings import ReaderSettings

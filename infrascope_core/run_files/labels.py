@@ -8,17 +8,11 @@ import polars as pl
 
 from infrascope_core.errors import LabelFileError, RunFileError
 from infrascope_core.run_files.content import read_bounded, regular_file
-from infrascope_core.run_files.name import LABELS_SUFFIX, run_key
 from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.tables import FAULTS
 
 _HEADER = ["start", "end", "fault", "subsystem", "metrics"]
 _MAX_BYTES = 16 * 2**20
-
-
-def labels_path(path: Path) -> Path:
-    """Where the labels of a run file lie, whether or not they exist."""
-    return path.with_name(run_key(path) + LABELS_SUFFIX)
 
 
 def read_labels(file: Path | Entry, key: str) -> pl.DataFrame:

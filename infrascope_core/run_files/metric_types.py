@@ -9,7 +9,6 @@ import polars as pl
 
 from infrascope_core.errors import MetricTypesError, RunFileError
 from infrascope_core.run_files.content import read_bounded, regular_file
-from infrascope_core.run_files.name import TYPES_SUFFIX, run_key
 from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.tables import METRIC_TYPES
 
@@ -17,11 +16,6 @@ MetricType = Literal["counter", "gauge", "state"]
 METRIC_TYPE_NAMES: tuple[MetricType, ...] = get_args(MetricType)
 _HEADER = ["metric", "type", "origin"]
 _MAX_BYTES = 16 * 2**20
-
-
-def types_path(path: Path) -> Path:
-    """Where the types of a run file's metrics lie, whether or not they exist."""
-    return path.with_name(run_key(path) + TYPES_SUFFIX)
 
 
 def types_text(types: pl.DataFrame) -> str:

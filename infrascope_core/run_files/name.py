@@ -101,6 +101,16 @@ def run_key(path: Path) -> str:
     return _ENDING.sub("", path.name, count=1)
 
 
+def labels_path(path: Path) -> Path:
+    """Where the labels of a run file lie, whether or not they exist."""
+    return path.with_name(run_key(path) + LABELS_SUFFIX)
+
+
+def types_path(path: Path) -> Path:
+    """Where the types of a run file's metrics lie, whether or not they exist."""
+    return path.with_name(run_key(path) + TYPES_SUFFIX)
+
+
 def parse_run_name(path: Path) -> RunName:
     """Read a run file's name.
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from infrascope_core.run_files.columns import column_name
-from infrascope_core.run_files.labels import labels_path
+from infrascope_core.run_files.name import labels_path
 from infrascope_core.simulate.activity import Delay, activity, clock_cut, delay, phase_load, phase_shares, schedule
 from infrascope_core.simulate.columns import columns
 from infrascope_core.simulate.disturbance import Disturbance, Label, Signal, disturb, labels

@@ -14,7 +14,7 @@ from benchmarks.evaluation.__main__ import SUITE
 from infrascope_core.cli import build_app
 from infrascope_core.evaluation.data_set import DataSet, Reference, evaluate
 from infrascope_core.evaluation.judged_run import OURS
-from infrascope_core.run_files.labels import labels_path
+from infrascope_core.run_files.name import labels_path
 from infrascope_core.settings import Settings
 from infrascope_core.simulate import FAULTS
 from tests.runs import write_run

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
 from infrascope_core.run_files.ingestion import ingest
-from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.labels import read_labels
+from infrascope_core.run_files.name import labels_path
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.run_files.settings import ReaderSettings
 from infrascope_core.run_files.sources.folder import LocalFile

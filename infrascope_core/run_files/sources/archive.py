@@ -12,7 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -20,10 +20,8 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 from infrascope_core.errors import RunFileError
 from infrascope_core.run_files.content import read_bounded, regular_file
-from infrascope_core.run_files.labels import labels_path
-from infrascope_core.run_files.metric_types import types_path
-from infrascope_core.run_files.name import LABELS_SUFFIX, TYPES_SUFFIX, is_meta, is_run_file
-from infrascope_core.run_files.sources.entry import Entry, Meta
+from infrascope_core.run_files.name import is_meta
+from infrascope_core.run_files.sources.entry import Accompanied, Entry, Meta, with_others
 
 MAX_UNPACKED = 2**30
 """Most bytes of a member, unpacked; those of the public data set have 0.2 GB at most."""
@@ -58,7 +56,7 @@ OpenArchive = Callable[[Span | None], AbstractContextManager[BinaryIO]]
 
 
 @dataclass(frozen=True)
-class Member(Entry):
+class Member(Accompanied):
     """A file in an archive.
 
     Attributes
@@ -78,8 +76,6 @@ class Member(Entry):
     span: Span
     open_archive: OpenArchive = field(compare=False, repr=False)
     fault: str | None = None
-    beside: Entry | None = None
-    types_beside: Entry | None = None
 
     @property
     def size(self) -> int:
@@ -95,16 +91,6 @@ class Member(Entry):
     def fingerprint(self) -> str:
         """Name, size and checksum: an archive that is written anew makes only those stale that differ."""
         return f"{self.path} {self.info.file_size} {self.info.CRC:08x}" + (f" {self.fault}" if self.fault else "")
-
-    @property
-    def labels(self) -> Entry | None:
-        """The member of the same folder that is named as its labels are."""
-        return self.beside
-
-    @property
-    def types(self) -> Entry | None:
-        """The member of the same folder that is named as the types of its metrics are."""
-        return self.types_beside
 
     @property
     def refusal(self) -> str | None:
@@ -180,10 +166,7 @@ class Archive:
             members = self.members
         except RunFileError as error:
             return (BadArchive(self.path, error.fault),)
-        suffixes = LABELS_SUFFIX, TYPES_SUFFIX
-        others = {member.path: member for member in members if member.path.name.endswith(suffixes)}
-        runs = [member for member in members if is_run_file(member.path)]
-        return tuple(_with_others(member, others) for member in runs) if others else tuple(runs)
+        return tuple(with_others(members))
 
     @cached_property
     def metas(self) -> tuple[Meta, ...]:
@@ -304,11 +287,6 @@ def inner_path(archive: Path, name: str) -> Path:
 def _slashed(name: str) -> str:
     """Some archivers write the separators of Windows."""
     return name.replace("\\", "/")
-
-
-def _with_others(member: Member, others: dict[Path, Member]) -> Member:
-    labels, types = (others.get(of(member.path)) for of in (labels_path, types_path))
-    return replace(member, beside=labels, types_beside=types) if labels or types else member
 
 
 def _meta(member: Member) -> Meta:

@@ -6,11 +6,13 @@ What belongs here: the interface. How a folder, an archive or the Hub keeps it, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
+
+from infrascope_core.run_files.name import LABELS_SUFFIX, TYPES_SUFFIX, is_run_file, labels_path, types_path
 
 
 class Entry(ABC):
@@ -61,6 +63,42 @@ class Entry(ABC):
         SourceError
             The source cannot be reached: nothing is known of the file. Also while it is read.
         """
+
+
+@dataclass(frozen=True)
+class Accompanied(Entry):
+    """An entry that is told what lies beside it, because nobody can look there.
+
+    Attributes
+    ----------
+    labels_beside, types_beside : Entry, optional
+        The files of the same folder that are named as its labels and the types of its metrics are.
+    """
+
+    labels_beside: Entry | None = field(default=None, kw_only=True)
+    types_beside: Entry | None = field(default=None, kw_only=True)
+
+    @property
+    def labels(self) -> Entry | None:
+        """The labels beside it, if there are any."""
+        return self.labels_beside
+
+    @property
+    def types(self) -> Entry | None:
+        """The types of its metrics that are declared beside it, if they are."""
+        return self.types_beside
+
+
+_Accompanied = TypeVar("_Accompanied", bound=Accompanied)
+
+
+def with_others(entries: Sequence[_Accompanied]) -> Iterator[_Accompanied]:
+    """The run files among entries, each with its labels and types, if they are among them as well."""
+    others = {entry.path: entry for entry in entries if entry.path.name.endswith((LABELS_SUFFIX, TYPES_SUFFIX))}
+    for entry in entries:
+        if is_run_file(entry.path):
+            labels, types = (others.get(of(entry.path)) for of in (labels_path, types_path))
+            yield replace(entry, labels_beside=labels, types_beside=types) if labels or types else entry
 
 
 @dataclass(frozen=True)

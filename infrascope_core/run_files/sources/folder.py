@@ -12,9 +12,15 @@ from typing import BinaryIO
 
 from infrascope_core.errors import InfraScopeError, RunFileError
 from infrascope_core.run_files.content import read_bounded, regular_file
-from infrascope_core.run_files.labels import labels_path
-from infrascope_core.run_files.metric_types import types_path
-from infrascope_core.run_files.name import is_meta, is_recording, is_run_file, is_run_name, run_key
+from infrascope_core.run_files.name import (
+    is_meta,
+    is_recording,
+    is_run_file,
+    is_run_name,
+    labels_path,
+    run_key,
+    types_path,
+)
 from infrascope_core.run_files.sources.archive import Archive, is_archive
 from infrascope_core.run_files.sources.entry import Entry, Listing, Meta
 from infrascope_core.store.lock import is_held

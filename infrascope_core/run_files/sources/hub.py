@@ -24,10 +24,10 @@ from typing import BinaryIO, TypeVar, cast
 from infrascope_core.errors import InfraScopeError, RunFileError, SourceError, StorageError
 from infrascope_core.run_files.content import regular_file
 from infrascope_core.run_files.meta import kinds, read_metas
-from infrascope_core.run_files.name import is_meta, is_run_file
+from infrascope_core.run_files.name import is_meta
 from infrascope_core.run_files.sources.ahead import Ahead, IsOver
 from infrascope_core.run_files.sources.archive import Archive, Member, Span, directory_start, inner_path, is_archive
-from infrascope_core.run_files.sources.entry import Entry, Listing, Meta
+from infrascope_core.run_files.sources.entry import Accompanied, Entry, Listing, Meta, with_others
 from infrascope_core.run_files.sources.ranges import RangeFile
 from infrascope_core.run_files.sources.selection import EVERYTHING, Selection, select
 from infrascope_core.run_files.sources.transfer import (
@@ -121,7 +121,7 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class HubFile(Entry):
+class HubFile(Accompanied):
     """A run file that lies in a data set as it is."""
 
     path: Path
@@ -137,11 +137,6 @@ class HubFile(Entry):
     def fingerprint(self) -> str:
         """Name and hash of the content, which the Hub tells."""
         return f"{self.path} {self.file.size} {self.file.etag}"
-
-    @property
-    def labels(self) -> None:
-        """Labels of loose files are not looked for: none of the known sets has any."""
-        return
 
     def open(self) -> AbstractContextManager[BinaryIO]:
         """Its bytes."""
@@ -203,11 +198,8 @@ class DataSet:
         found: list[Entry] = []
         for archive in self._archives:
             found += archive.entries
-        for file in self._files.values():
-            path = self._path(file)
-            if is_run_file(path):
-                found.append(HubFile(path, file, self))
-        return tuple(found)
+        loose = [HubFile(self._path(file), file, self) for file in self._files.values()]
+        return (*found, *with_others(loose))
 
     @cached_property
     def metas(self) -> tuple[Meta, ...]:

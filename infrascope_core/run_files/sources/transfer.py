@@ -2,7 +2,7 @@
 
 The requests are those of huggingface_hub (its session, headers, token, endpoint, offline mode and timeouts). Its own
 downloads are not used, because they fetch whole files; nor are its retries, because they wait for as long as a server
-says and do not go on in the middle of a part (docs/adr/0038).
+says and do not go on in the middle of a part (docs/adr/0039).
 """
 
 from __future__ import annotations

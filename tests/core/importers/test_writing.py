@@ -14,8 +14,8 @@ from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.jobs import Job
 from infrascope_core.importers.joining import Joined
 from infrascope_core.importers.writing import Naming, run_path, write_run_file
-from infrascope_core.run_files.metric_types import read_types, types_path
-from infrascope_core.run_files.name import parse_run_name
+from infrascope_core.run_files.metric_types import read_types
+from infrascope_core.run_files.name import parse_run_name, types_path
 from infrascope_core.run_files.reader import read_run_file
 
 START = datetime(2026, 11, 20, 10)

@@ -17,7 +17,7 @@ from infrascope_core.pages.settings import PageSettings
 from infrascope_core.quantities import quantity
 from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_REPORT
-from infrascope_core.run_files.labels import labels_path
+from infrascope_core.run_files.name import labels_path
 from infrascope_core.run_files.runs import accepted
 from tests.core.pages.handmade import METRIC, START, data_of, episodes_at, run_tables, shown, written
 from tests.runs import write_run

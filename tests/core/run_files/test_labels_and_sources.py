@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from infrascope_core.errors import InfraScopeError, LabelFileError
-from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.labels import read_labels
+from infrascope_core.run_files.name import labels_path
 from infrascope_core.run_files.sources.folder import find_run_files
 
 HEADER = "start,end,fault,subsystem,metrics\n"

@@ -12,8 +12,8 @@ from infrascope_core import pipeline
 from infrascope_core.errors import MetricTypesError, RunFileError
 from infrascope_core.quality.tables import METRIC_CATALOG, QUALITY_METRICS
 from infrascope_core.run_files.inbox import Inbox
-from infrascope_core.run_files.metric_types import read_types, types_path, types_text
-from infrascope_core.run_files.name import is_run_file, parse_run_name
+from infrascope_core.run_files.metric_types import read_types, types_text
+from infrascope_core.run_files.name import is_run_file, parse_run_name, types_path
 from infrascope_core.run_files.tables import METRIC_TYPES, REJECTED_FILES
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder

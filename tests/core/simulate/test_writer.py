@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from infrascope_core.errors import StorageError
-from infrascope_core.run_files.labels import labels_path, read_labels
+from infrascope_core.run_files.labels import read_labels
+from infrascope_core.run_files.name import labels_path
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.simulate import FAULTS, Fault, Job, columns, write_job
 

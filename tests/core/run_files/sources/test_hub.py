@@ -124,6 +124,23 @@ def test_loose_run_files_and_a_name_that_leads_elsewhere(tmp_path, hub):
     assert read_run_file(found[Path(f"{SOURCE}/{plain.name}")]).samples == 400
 
 
+def test_labels_and_types_beside_a_file_that_lies_as_it_is(tmp_path, hub):
+    plain = write_run(tmp_path / "plain", 1)
+    labels = b"start,end,fault,subsystem,metrics\n2026-11-01 10:00:01,2026-11-01 10:00:02,hog,CPU,\n"
+    types = b"metric,type,origin\nx[-],counter,\n"
+    hub.commit(
+        **{plain.name: plain.read_bytes(), f"{plain.stem}.faults.csv": labels, f"{plain.stem}.metrics.csv": types}
+    )
+    (entry,) = listing(tmp_path).entries
+    for beside, content in ((entry.labels, labels), (entry.types, types)):
+        with beside.open() as stream:
+            assert stream.read() == content
+    hub.commit(**{plain.name: plain.read_bytes()})
+    follow(SOURCE, tmp_path / "pins")
+    (entry,) = listing(tmp_path).entries
+    assert (entry.labels, entry.types) == (None, None)
+
+
 def test_the_token_goes_to_the_hub_and_not_to_the_store(tmp_path, hub, archive, monkeypatch):
     hub.commit(Reveal_CPU__zip=archive)
     hub.token = "hf_secret"
