@@ -70,11 +70,10 @@ def identity_sentence(found: pl.DataFrame, recipe: Recipe, settings: IdentitySet
     """Whether the runs are what they claim, in a sentence; `found` is the table `run_identity`."""
     answered = found.filter(pl.col("status") != TOO_FEW)
     if answered.is_empty():
-        needed = runs_needed(settings) + 1
-        return (
-            f"Whether runs are what their names claim cannot be told: it takes {needed} runs of a platform,"
-            " of workloads with several runs each."
-        )
+        why = f"it takes {runs_needed(settings) + 1} runs of a platform, of workloads with several runs each"
+        if found.is_empty():  # runs that are not in the table have no levels to go by
+            why = "no metric of theirs is in a metric group"
+        return f"Whether runs are what their names claim cannot be told: {why}."
     odd = answered.filter(pl.col("status") != AS_CLAIMED).sort("status", "claimed_p_value", "run_key", "host")
     like, left = answered.height - odd.height, found.height - answered.height
     said = [f"{like} of {_runs(answered.height)} {'looks' if like == 1 else 'look'} like the workload of the name."]

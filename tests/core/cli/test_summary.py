@@ -207,3 +207,9 @@ def test_what_cannot_be_told_of_any_run_says_what_it_takes(filled, capsys):
     identities(filled, {"status": "too_few_runs"})
     text = " ".join(printed(filled, capsys).split())
     assert "cannot be told: it takes 12 runs of a platform" in text
+
+
+def test_of_runs_without_a_metric_in_a_group_nothing_can_be_told(filled, capsys):
+    identities(filled)
+    text = " ".join(printed(filled, capsys).split())
+    assert "cannot be told: no metric of theirs is in a metric group." in text
