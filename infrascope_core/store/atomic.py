@@ -111,7 +111,8 @@ def sweep(leftovers: Iterable[Path]) -> None:
     """Remove, of what writers have left or are writing, what nobody has touched for an hour."""
     for leftover in leftovers:
         with contextlib.suppress(OSError):  # another process may sweep as well
-            if leftover.lstat().st_mtime < time.time() - _ABANDONED_S:
+            # one from the future was left before the clock was set back
+            if abs(time.time() - leftover.lstat().st_mtime) > _ABANDONED_S:
                 if leftover.is_dir() and not leftover.is_symlink():
                     shutil.rmtree(leftover, ignore_errors=True)
                 else:

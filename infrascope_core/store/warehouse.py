@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import os
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,6 +16,7 @@ from infrascope_core.errors import StorageError
 from infrascope_core.store.atomic import ASIDE_SUFFIX, cannot_write
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
+from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Product
 from infrascope_core.store.sql import identifier, literal
 
@@ -25,7 +24,7 @@ Connect = Callable[[str], AbstractContextManager[duckdb.DuckDBPyConnection]]
 """Opens a DuckDB file for writing."""
 
 PLACE = "data_folder"
-"""Table of one row: where the lake lay when the file was built."""
+"""Table of one row: where the lake lay when the file was built, and what of it was copied."""
 VARIABLE = "infrascope_data"
 """DuckDB variable that says where the data folder lies now, for a client that opens a file which was moved."""
 
@@ -65,12 +64,13 @@ def publish(folder: DataFolder, graph: Graph, connect: Connect = duckdb.connect)
 
 def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
     target = folder.warehouse
-    began = time.time_ns()
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=ASIDE_SUFFIX, dir=target.parent) as place:
-        path = Path(place) / target.name
+    # what changes while the file is built is not shown by it
+    place, shown = literal(str(folder.root.absolute())), literal(_shown(folder, graph))
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=ASIDE_SUFFIX, dir=target.parent) as aside:
+        path = Path(aside) / target.name
         with connect(str(path)) as con:
             con.begin()  # one commit, not one a table
-            con.execute(f"CREATE TABLE {PLACE} AS SELECT {literal(str(folder.root.absolute()))} AS path")
+            con.execute(f"CREATE TABLE {PLACE} AS SELECT {place} AS path, {shown} AS shown")
             for product in graph.order:
                 for table in product.tables:
                     if not table.wide:
@@ -78,8 +78,6 @@ def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
             con.commit()
         # a log that somebody left beside the old file would be taken for the new one's
         target.with_name(target.name + ".wal").unlink(missing_ok=True)
-        # what changes while the file is built is newer than it
-        os.utime(path, ns=(began, began))
         path.replace(target)
 
 
@@ -88,19 +86,24 @@ def is_published(folder: DataFolder, graph: Graph) -> bool:
 
     A view shows what lies in its folder of the lake by itself; only that there is something at all makes it a view.
     """
-    target = folder.warehouse
     try:
-        built = target.stat().st_mtime_ns
-        changed = [path for product in graph.order for path in _copied_from(folder, product)]
-        if any(path.stat().st_mtime_ns > built for path in changed):
-            return False
-        with duckdb.connect(str(target), read_only=True) as con:
+        with duckdb.connect(str(folder.warehouse), read_only=True) as con:
             views = con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
             return {name for (name,) in views} == _views(folder, graph) and con.execute(
-                f"SELECT path FROM {PLACE}"
-            ).fetchone() == (str(folder.root.absolute()),)
+                f"SELECT path, shown FROM {PLACE}"
+            ).fetchone() == (str(folder.root.absolute()), _shown(folder, graph))
     except (OSError, duckdb.Error):
         return False
+
+
+def _shown(folder: DataFolder, graph: Graph) -> str:
+    """What tells whether anything changed since that the warehouse copies.
+
+    Equal or not, never earlier or later: clocks are set back, and those of two machines differ.
+    """
+    copied = [path for product in graph.order for path in _copied_from(folder, product)]
+    stats = [path.stat() if path.exists() else None for path in copied]
+    return fingerprint(*(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}" if stat else "" for stat in stats))
 
 
 def _copied_from(folder: DataFolder, product: Product) -> list[Path]:
@@ -109,7 +112,7 @@ def _copied_from(folder: DataFolder, product: Product) -> list[Path]:
         paths = [folder.lake.root / table.name for table in product.tables if product.copied]
     else:
         paths = [folder.lake.path(table) for table in product.tables]
-    return [path for path in paths if path.exists()]
+    return paths
 
 
 def _views(folder: DataFolder, graph: Graph) -> set[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -365,3 +367,17 @@ def test_the_file_is_opened_for_writing_only_where_it_is_built(folder):
     assert len(opened) == 2
     assert str(target) not in opened
     assert sorted(path.name for path in folder.root.iterdir()) == [".locks", "warehouse.duckdb"]
+
+
+@pytest.mark.parametrize("ahead_s", [-86_400, 86_400])
+def test_what_was_written_by_another_clock_is_shown(folder, lake, ahead_s):
+    """It was set back, or is that of another machine: what is newer bears an earlier time."""
+    lake.write(thresholds(low=1.0), THRESHOLDS)
+    lake.write(faults("r1"), FAULTS, "r1")
+    publish(folder, GRAPH)
+    then = time.time() + ahead_s
+    for path in (lake.write(thresholds(low=2.0), THRESHOLDS), lake.write(faults("r2"), FAULTS, "r2").parent):
+        os.utime(path, (then, then))
+        assert not is_published(folder, GRAPH)
+        publish(folder, GRAPH)
+        assert is_published(folder, GRAPH)
