@@ -8,11 +8,13 @@ whoever makes them, and when.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from types import TracebackType
 
 import polars as pl
@@ -96,15 +98,26 @@ class Workers(AbstractContextManager["Workers"]):
         ------
         tuple of str and Outcome
             Each run key, in order, with what became of it.
+
+        Raises
+        ------
+        InfraScopeError
+            One of the processes was killed.
         """
         table = product.name
         if self._elsewhere is None or len(keys) < 2:
             for key in keys:
                 yield key, attempt(self._graph, self._folder, table, key)
             return
-        failures = self._others().map(self._elsewhere, [table] * len(keys), keys)
-        for key, failure in zip(keys, failures, strict=True):
-            yield key, failure or _InLake(self._folder, product, key)
+        try:
+            failures = self._others().map(self._elsewhere, [table] * len(keys), keys)
+            for key, failure in zip(keys, failures, strict=True):
+                yield key, failure or _InLake(self._folder, product, key)
+        except BrokenProcessPool:
+            raise InfraScopeError(
+                f"{table}: one of the {self._jobs} processes ended before its work, most likely killed for want of "
+                "memory; finished work is kept, and the next call goes on from there"
+            ) from None
 
     def _others(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -149,6 +162,18 @@ _here: list[DataFolder] = []
 
 def _begin(folder: DataFolder) -> None:
     _here.append(folder)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone: whoever comes next must not find an orphan at work.
+
+    A killed process cannot end others, and one that waits for work waits for ever.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def attempted_here(graph: Graph, table: str, key: str) -> Failure | None:
