@@ -33,6 +33,23 @@ class SourceError(InfraScopeError):
     """
 
 
+class ChangingFileError(SourceError):
+    """A file was written to, or put away, while it was read: neither its old nor its new content is known.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    fault : str
+        What happened, without the path.
+    """
+
+    def __init__(self, path: Path, fault: str) -> None:
+        self.path = path
+        self.fault = fault
+        super().__init__(f"{path}: {fault}")
+
+
 class LabelFileError(RunFileError):
     """A `.faults.csv` beside a run file cannot be used; the run itself is not affected."""
 

@@ -187,7 +187,11 @@ class Graph:
             here = all(folder.lake.made_from(other, run_key) is not None for other in others)
             # a rejected run file has no other tables
             complete = here or (product.scope is Scope.ARRIVING and run_key not in set(self._keys(folder)))
-            return complete and folder.lake.made_from(first, run_key) == self.rests_on(folder, product, run_key)
+            return (
+                complete
+                and folder.lake.made_from(first, run_key) == self.rests_on(folder, product, run_key)
+                and not product.is_refuted(folder, run_key)
+            )
         kept = folder.lake.made_from(first)
         if kept is None:
             return False
