@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ import duckdb
 
 from infrascope_core.contract import Table
 from infrascope_core.errors import StorageError
-from infrascope_core.store.atomic import ASIDE_SUFFIX, cannot_write
+from infrascope_core.store.atomic import ASIDE_SUFFIX, FULL, cannot_write
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.lake import fingerprint
@@ -55,11 +56,18 @@ def publish(folder: DataFolder, graph: Graph, connect: Connect = duckdb.connect)
     try:
         with folder.lock("warehouse"):
             _build(folder, graph, connect)
-    except duckdb.IOException as error:
-        raise cannot_write(target, OSError(str(error).splitlines()[0])) from error
+    except (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException) as error:
+        raise cannot_write(target, _system_error(error)) from error
     except OSError as error:
         raise cannot_write(target, error) from error
     return target
+
+
+def _system_error(error: duckdb.Error) -> OSError:
+    """The system's error behind one of DuckDB, which has only its words: of a commit, they come at the end."""
+    said = str(error).splitlines()[0]
+    number = next((number for number in FULL if os.strerror(number) in said), None)
+    return OSError(said) if number is None else OSError(number, os.strerror(number))
 
 
 def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:

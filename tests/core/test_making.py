@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from pathlib import Path
 
 import polars as pl
@@ -39,17 +40,23 @@ def test_what_is_raised_becomes_a_reason(raised, reason, full):
 
 
 def threads_of_polars(table: str, key: str) -> Failure:
-    """What a process finds set, in the place of a reason."""
+    """What a process finds set, in the place of a reason; or it is killed, as for want of memory."""
+    if key == "too large":
+        os.kill(os.getpid(), signal.SIGKILL)
     return Failure(str(pl.thread_pool_size()))
 
 
-def test_several_processes_share_the_processors(tmp_path, monkeypatch):
+def test_several_processes_share_the_processors_and_one_that_is_killed_is_told(tmp_path, monkeypatch):
     """Two that each start a thread a processor would be in each other's way."""
     monkeypatch.setattr("os.cpu_count", lambda: 6)
     product = GRAPH.product(RUN_FILES)
     with Workers(GRAPH, DataFolder(tmp_path), 2, threads_of_polars) as workers:
         assert not workers.alone
         found = dict(workers.make(product, ["a", "b"]))
+        with pytest.raises(
+            InfraScopeError, match="^run_files: one of the 2 processes ended before its work, most likely"
+        ):
+            dict(workers.make(product, ["a", "too large"]))
     assert found == {"a": Failure("3"), "b": Failure("3")}
 
 

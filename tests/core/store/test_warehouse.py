@@ -338,7 +338,15 @@ def test_someone_who_writes_into_the_old_file_does_not_spoil_the_new_one(folder)
         assert set(tables_of(target)) == set(SHOWN)
 
 
-def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake):
+FULL_DISKS = (
+    OSError(28, "No space left on device"),
+    duckdb.IOException('IO Error: Could not write file "x.tmp": No space left on device'),
+    duckdb.TransactionException("TransactionContext Error: Failed to commit: No space left on device"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("error", FULL_DISKS, ids=lambda error: type(error).__name__)
+def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake, error):
     lake.write(thresholds(low=1.0), THRESHOLDS)
     target = publish(folder, GRAPH)
 
@@ -346,11 +354,12 @@ def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake):
     def full(path):
         with duckdb.connect(path) as con:
             con.execute("CREATE TABLE half AS SELECT 1")
-            raise OSError(28, "No space left on device")
+            raise error
             yield con
 
-    with pytest.raises(StorageError, match=r"warehouse.duckdb: cannot be written, .* bytes free there \(No space left"):
+    with pytest.raises(StorageError, match=r"warehouse.duckdb: cannot be written, .* there \(No space left") as caught:
         publish(folder, GRAPH, full)
+    assert caught.value.full
     assert sorted(path.name for path in folder.root.iterdir()) == [".locks", "lake", "warehouse.duckdb"]
     assert tables_of(target)["thresholds"][1] == 1
 
