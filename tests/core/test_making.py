@@ -54,7 +54,7 @@ def test_several_processes_share_the_processors_and_one_that_is_killed_is_told(t
         assert not workers.alone
         found = dict(workers.make(product, ["a", "b"]))
         with pytest.raises(
-            InfraScopeError, match="^run_files: one of the 2 processes ended before its work, most likely"
+            InfraScopeError, match=r"^run_files: one of the 2 processes ended before its work, most likely"
         ):
             dict(workers.make(product, ["a", "too large"]))
     assert found == {"a": Failure("3"), "b": Failure("3")}
