@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -149,6 +149,15 @@ def odd_shape(raw: bytes, chance: random.Random) -> bytes:
     return b"\n".join(b"\t".join(line.split(b"\t")[:width]) for line in lines)
 
 
+def odd_cells(raw: bytes, chance: random.Random) -> bytes:
+    """Cells between commas hold what belongs into other columns, or nowhere."""
+    rows = [line.split(",") for line in raw.decode("utf-8", "replace").split("\n")]
+    for _ in range(chance.choice((1, 3, 20))):
+        row = chance.choice(rows)
+        row[chance.randrange(len(row))] = chance.choice((*NUMBERS, *TIMES, *NAMES))
+    return "\n".join(map(",".join, rows)).encode("utf-8", "surrogatepass")
+
+
 def encode(raw: bytes, chance: random.Random) -> bytes:
     """Another encoding, or other ends of lines."""
     text = raw.decode("utf-8", "replace")
@@ -166,13 +175,23 @@ TEXT: tuple[Mutation, ...] = (
     flip, cut_off, cut_out, insert, double, swap_lines, repeat_header, odd_numbers, odd_numbers, odd_times, odd_names,
     odd_shape, encode,
 )  # fmt: skip
+BESIDE: tuple[Mutation, ...] = (
+    flip, cut_off, cut_out, insert, double, swap_lines, repeat_header, odd_cells, odd_cells, encode,
+)  # fmt: skip
+"""Damage to what lies beside run files, which is separated by commas."""
 PACKED: tuple[Mutation, ...] = (flip, cut_off, cut_out, insert, double)
+
+
+def damaged(raw: bytes, chance: random.Random, ways: Sequence[Mutation]) -> bytes:
+    """A text that was damaged once or twice."""
+    for _ in range(chance.choice((1, 1, 2))):
+        raw = chance.choice(ways)(raw, chance) or b"\n"
+    return raw
 
 
 def mutated(raw: bytes, chance: random.Random) -> tuple[bytes, bool]:
     """A damaged run file, and whether it is packed."""
-    for _ in range(chance.choice((1, 1, 2))):
-        raw = chance.choice(TEXT)(raw, chance) or b"\n"
+    raw = damaged(raw, chance, TEXT)
     if chance.random() < 0.75:
         return raw, False
     packed = gzip.compress(raw, 1)

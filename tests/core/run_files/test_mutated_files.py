@@ -6,20 +6,25 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from infrascope_core.errors import RunFileError
 from infrascope_core.pipeline import refresh
 from infrascope_core.reports.tables import ANOMALY_REPORT
+from infrascope_core.run_files.labels import read_labels
+from infrascope_core.run_files.meta import read_meta
+from infrascope_core.run_files.metric_types import read_types
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.run_files.runs import accepted
+from infrascope_core.run_files.sources.entry import Meta
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
-from tests.core.run_files.mutations import mutated
+from tests.core.run_files.mutations import BESIDE, damaged, mutated
 from tests.runs import run_name, write_run
 
 ROOT = Path(__file__).parents[3]
@@ -56,6 +61,42 @@ def test_a_damaged_file_is_read_or_rejected_in_one_sentence(tmp_path, seed):
     except RunFileError as error:
         assert error.path == path
         assert is_a_sentence(error.fault)
+
+
+SPAN = "2026-11-01 10:00:{:02d}.100,2026-11-01 10:00:{:02d},hog,CPU,a[%];b[%]\n"
+SIDE_FILES: dict[str, tuple[str, Callable[[Path], pl.DataFrame]]] = {
+    "labels": (
+        "start,end,fault,subsystem,metrics\n" + "".join(SPAN.format(i, i + 3) for i in range(20)),
+        lambda path: read_labels(path, "r"),
+    ),
+    "types": (
+        "metric,type,origin\n" + "".join(f"m{i}[%],counter,node_{i}\n" for i in range(20)),
+        lambda path: read_types(path, "r"),
+    ),
+    "meta": (
+        "source_file,phase,mode,workload,n_rows,n_cols\n"
+        + "".join(f"train_separated/{run_name(i)},train,x,W,{i},5\n" for i in range(20)),
+        lambda path: read_meta(Meta(path, path.read_bytes())),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SIDE_FILES)
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 1060), marks=pytest.mark.slow)], ids=str)
+def test_what_lies_beside_run_files_is_read_or_rejected_in_one_sentence(tmp_path, kind, seeds):
+    text, read = SIDE_FILES[kind]
+    path = tmp_path / f"{kind}.csv"
+    accepted_ones = 0
+    for seed in seeds:
+        signal.alarm(20)
+        path.write_bytes(damaged(text.encode(), random.Random(seed), BESIDE))
+        try:
+            read(path).write_json()
+            accepted_ones += 1
+        except RunFileError as error:
+            assert error.path == path
+            assert is_a_sentence(error.fault), error.fault
+    assert 0 < accepted_ones < len(seeds)
 
 
 def refreshed(place: Path, seeds: range) -> None:
