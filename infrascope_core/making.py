@@ -8,13 +8,14 @@ whoever makes them, and when.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from types import TracebackType
 
 import polars as pl
@@ -124,15 +125,21 @@ class Workers(AbstractContextManager["Workers"]):
             threads = str(max(1, (os.cpu_count() or 1) // self._jobs))
             before = {name: os.environ.get(name) for name in THREADS}
             os.environ.update(dict.fromkeys(THREADS, threads))
+            # an interruption is for this process, which ends the others: they inherit what is blocked. Once the tracker
+            # runs, it leaves that as it is
+            resource_tracker.ensure_running()
+            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 self._pool = ProcessPoolExecutor(
                     self._jobs, get_context("spawn"), initializer=_begin, initargs=(self._folder.fresh(),)
                 )
                 # they start with their first work, and take the variables with them
-                list(self._pool.map(str, range(self._jobs)))
+                started = self._pool.map(str, range(self._jobs))
             finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
                 for name, value in before.items():
                     os.environ.pop(name) if value is None else os.environ.update({name: value})
+            list(started)
         return self._pool
 
     def __exit__(
