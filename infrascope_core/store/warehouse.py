@@ -84,6 +84,8 @@ def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
                     if not table.wide:
                         _show(con, folder, product, table)
             con.commit()
+            # closing would do it, and would say nothing if there is no room for it
+            con.execute("CHECKPOINT")
         # a log that somebody left beside the old file would be taken for the new one's
         target.with_name(target.name + ".wal").unlink(missing_ok=True)
         path.replace(target)

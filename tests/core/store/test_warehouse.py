@@ -364,6 +364,19 @@ def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake, 
     assert tables_of(target)["thresholds"][1] == 1
 
 
+def test_the_file_is_whole_before_it_is_closed(folder, lake):
+    """What fails when it is closed, for want of room, is not raised, and the file would be empty."""
+    lake.write(thresholds(low=1.0), THRESHOLDS)
+
+    @contextmanager
+    def closed_as_it_is(path):
+        with duckdb.connect(path) as con:
+            con.execute("PRAGMA disable_checkpoint_on_shutdown")
+            yield con
+
+    assert tables_of(publish(folder, GRAPH, closed_as_it_is))["thresholds"][1] == 1
+
+
 def test_the_file_is_opened_for_writing_only_where_it_is_built(folder):
     opened = []
 
