@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 
+def printable(value: object) -> str:
+    """Text without control characters: names and file contents are not to be trusted with a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value))
+
+
 class InfraScopeError(Exception):
     """Root of all errors that a user can cause and can mend."""
 
@@ -17,13 +22,13 @@ class RunFileError(InfraScopeError):
     path : Path
         The file at fault.
     fault : str
-        What is wrong, where (line, column), and what was expected; without the path.
+        What is wrong, where (line, column), and what was expected; without the path, and on one line.
     """
 
     def __init__(self, path: Path, fault: str) -> None:
         self.path = path
-        self.fault = fault
-        super().__init__(f"{path}: {fault}")
+        self.fault = printable(fault)
+        super().__init__(f"{path}: {self.fault}")
 
 
 class SourceError(InfraScopeError):
@@ -31,6 +36,23 @@ class SourceError(InfraScopeError):
 
     A run that fails by it is no rejected file: it is read at the next look.
     """
+
+
+class ChangingFileError(SourceError):
+    """A file was written to, or put away, while it was read: neither its old nor its new content is known.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    fault : str
+        What happened, without the path.
+    """
+
+    def __init__(self, path: Path, fault: str) -> None:
+        self.path = path
+        self.fault = fault
+        super().__init__(f"{path}: {fault}")
 
 
 class LabelFileError(RunFileError):

@@ -8,11 +8,14 @@ whoever makes them, and when.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process, resource_tracker
 from types import TracebackType
 
 import polars as pl
@@ -96,30 +99,47 @@ class Workers(AbstractContextManager["Workers"]):
         ------
         tuple of str and Outcome
             Each run key, in order, with what became of it.
+
+        Raises
+        ------
+        InfraScopeError
+            One of the processes was killed.
         """
         table = product.name
         if self._elsewhere is None or len(keys) < 2:
             for key in keys:
                 yield key, attempt(self._graph, self._folder, table, key)
             return
-        failures = self._others().map(self._elsewhere, [table] * len(keys), keys)
-        for key, failure in zip(keys, failures, strict=True):
-            yield key, failure or _InLake(self._folder, product, key)
+        try:
+            failures = self._others().map(self._elsewhere, [table] * len(keys), keys)
+            for key, failure in zip(keys, failures, strict=True):
+                yield key, failure or _InLake(self._folder, product, key)
+        except BrokenProcessPool:
+            raise InfraScopeError(
+                f"{table}: one of the {self._jobs} processes ended before its work, most likely killed for want of "
+                "memory; finished work is kept, and the next call goes on from there"
+            ) from None
 
     def _others(self) -> ProcessPoolExecutor:
         if self._pool is None:
             threads = str(max(1, (os.cpu_count() or 1) // self._jobs))
             before = {name: os.environ.get(name) for name in THREADS}
             os.environ.update(dict.fromkeys(THREADS, threads))
+            # an interruption is for this process, which ends the others: they inherit what is blocked. Once the tracker
+            # runs, it leaves that as it is
+            resource_tracker.ensure_running()
+            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 self._pool = ProcessPoolExecutor(
                     self._jobs, get_context("spawn"), initializer=_begin, initargs=(self._folder.fresh(),)
                 )
                 # they start with their first work, and take the variables with them
-                list(self._pool.map(str, range(self._jobs)))
+                started = self._pool.map(str, range(self._jobs))
             finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
                 for name, value in before.items():
                     os.environ.pop(name) if value is None else os.environ.update({name: value})
+            list(started)
         return self._pool
 
     def __exit__(
@@ -149,6 +169,18 @@ _here: list[DataFolder] = []
 
 def _begin(folder: DataFolder) -> None:
     _here.append(folder)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone: whoever comes next must not find an orphan at work.
+
+    A killed process cannot end others, and one that waits for work waits for ever.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def attempted_here(graph: Graph, table: str, key: str) -> Failure | None:

@@ -155,9 +155,13 @@ def forget(
         There is no such run, or its file still lies where it was read and would be read again.
     """
     row = folder.lake.row(RUN_FILES, run_key)
-    if row is None:
+    if row is None and graph.is_forgotten(folder, run_key):
         raise InfraScopeError(f"{run_key[:200]}: there is no run of that name")
-    if row["source"] and (os.path.lexists(row["source"]) or found_again(Path(row["source"])) is not None):
+    if (
+        row is not None
+        and row["source"]
+        and (os.path.lexists(row["source"]) or found_again(Path(row["source"])) is not None)
+    ):
         raise InfraScopeError(f"{row['source']}: still lies there and would be read again; delete it first")
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         graph.forget(folder, run_key)

@@ -49,7 +49,7 @@ def overlooked_retries(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
     failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={_WILL_RETRY: "true"})
     for record in instance.get_run_records(failed, limit=_LATEST):
         run, ended = record.dagster_run, record.end_time
-        if ended is None or time.time() - ended < _PATIENCE_S or {_RETRY, _REPORTED_AGAIN} & run.tags.keys():
+        if ended is None or abs(time.time() - ended) < _PATIENCE_S or {_RETRY, _REPORTED_AGAIN} & run.tags.keys():
             continue
         instance.add_run_tags(run.run_id, {_REPORTED_AGAIN: "true"})
         yield run

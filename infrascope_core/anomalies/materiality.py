@@ -114,10 +114,11 @@ def by_feature(names: Sequence[tuple[str, str]], changes: Mapping[str, float], s
         if feature in PSEUDO_FEATURES:
             least[column] = _PSEUDO
         elif feature == "variance":
-            least[column] = change**2
+            least[column] = change * change  # a power would raise where this is infinite
         elif feature not in SHAPE:
             least[column] = change * times.get(feature, 1.0)
-    return least
+    # what overflowed is not known
+    return np.where(np.isfinite(least), least, 0.0)
 
 
 def of_shapes(names: Sequence[tuple[str, str]], changes: Mapping[str, float]) -> Array:

@@ -93,10 +93,10 @@ class Held:
 
     @cached_property
     def window_s(self) -> float | None:
-        """Seconds from one window to the next, the median; None where there are not two."""
+        """Seconds from one window to the next, the median; None where there are not two, or the clock stands still."""
         if len(self.start) < 2:
             return None
-        return float(np.median(np.diff(self.start) / np.timedelta64(1, "s")))
+        return float(np.median(np.diff(self.start) / np.timedelta64(1, "s"))) or None
 
 
 def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:

@@ -79,6 +79,8 @@ def phase_changes(baskets: pl.DataFrame, groups: Sequence[str], settings: PhaseS
         if len(start) < 2 * _FEWEST or not names:
             continue
         window_s = float(np.median(np.diff(start).astype(np.float64))) / 1e6
+        if not window_s:  # the clock stands still
+            continue
         changes = change_points(levels, Lengths.of(len(start), window_s, settings))
         phases = [phase.mean(axis=0) for phase in np.split(_known(levels), changes)]
         for number, (at, before, after) in enumerate(zip(changes, phases, phases[1:], strict=False)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from infrascope_core.errors import printable as printable  # noqa: PLC0414 - words of reports, as the others here
+
 
 def count(n: int, noun: str) -> str:
     """`1 window`, `1,200 windows`."""
@@ -31,8 +33,3 @@ def duration(length: timedelta) -> str:
         if round(seconds / size, 1) < most:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds / 86400:,.1f} d"
-
-
-def printable(value: object) -> str:
-    """Text without control characters: names and file contents are not to be trusted with a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from infrascope_core.errors import ChangingFileError
 from infrascope_core.run_files.name import labels_path, printable_path, types_path
 from infrascope_core.run_files.sources.entry import Entry
 from infrascope_core.run_files.sources.folder import found_again
@@ -20,9 +22,10 @@ def candidate_files(key: str, entries: Sequence[Entry], lake: Lake) -> list[Entr
     row = lake.row(RUN_FILES, key)
     source = row["source"] if row is not None and row["status"] == "accepted" else None
     if source is not None and source not in (printable_path(entry.path) for entry in entries):
-        elsewhere = found_again(Path(source))
-        if elsewhere is not None:
-            return [*entries, elsewhere]
+        with contextlib.suppress(ChangingFileError):  # an archive that is being written has no files yet
+            elsewhere = found_again(Path(source))
+            if elsewhere is not None:
+                return [*entries, elsewhere]
     return list(entries)
 
 

@@ -17,7 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from infrascope_core.errors import RunFileError
+from infrascope_core.errors import ChangingFileError, RunFileError
 
 PIECE = 2**27
 """Bytes of text that are read and parsed at a time: every file of the public data set but a few is one piece, and one
@@ -30,10 +30,14 @@ _LONGEST_LINE = 4 * 2**20
 def regular_file(path: Path) -> Iterator[BufferedReader]:
     """A regular file, open for reading; a FIFO without a writer does not block.
 
+    What replaces it meanwhile changes nothing: it is read to its end as it was.
+
     Raises
     ------
     RunFileError
-        Anything else lies there, or it cannot be read, or it changed while it was open.
+        Anything else lies there, or it cannot be read.
+    ChangingFileError
+        It was written to while it was open, whatever was found wrong with it then; or it is gone.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -42,16 +46,26 @@ def regular_file(path: Path) -> Iterator[BufferedReader]:
             if not stat.S_ISREG(before.st_mode):
                 raise RunFileError(path, "not a regular file")
             with open(descriptor, "rb", closefd=False) as stream:
-                yield stream
-            after = os.fstat(descriptor)
-            if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-                raise RunFileError(path, "changed while it was read; it is read again at the next look")
+                try:
+                    yield stream
+                except RunFileError:
+                    _refuse_changed(path, before, os.fstat(descriptor))
+                    raise
+            _refuse_changed(path, before, os.fstat(descriptor))
         finally:
             os.close(descriptor)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket
             raise RunFileError(path, "not a regular file") from None
-        raise RunFileError(path, f"cannot be read ({error.strerror or error})") from error
+        fault = f"cannot be read ({error.strerror or error})"
+        if error.errno == errno.ENOENT and not os.path.lexists(path):
+            raise ChangingFileError(path, fault) from None
+        raise RunFileError(path, fault) from error
+
+
+def _refuse_changed(path: Path, before: os.stat_result, after: os.stat_result) -> None:
+    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        raise ChangingFileError(path, "was written to while it was read; it is read at the next look") from None
 
 
 def is_packed(path: Path) -> bool:

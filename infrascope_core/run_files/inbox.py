@@ -16,7 +16,7 @@ from infrascope_core.run_files.ingestion import Ingested, ingest
 from infrascope_core.run_files.inventory import compared, inventory
 from infrascope_core.run_files.meta import read_metas
 from infrascope_core.run_files.name import is_run_name, run_key
-from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names, rejected_paths
+from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names, rejected_paths, rejected_within
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.entry import Entry, Listing
 from infrascope_core.run_files.sources.listing import list_source
@@ -63,6 +63,12 @@ class Inbox:
     def fingerprint(self, key: str) -> str:
         """Fingerprint of the files that claim a run key, by name, size and time of change or checksum."""
         return source_fingerprint(candidate_files(key, self.files.get(key, []), self.folder.lake))
+
+    def is_refuted(self, key: str) -> bool:
+        """Whether a file that claims a run key was rejected for what may have been mended: see `Entry.around`."""
+        entries = [entry for entry in self.files.get(key, []) if entry.around]
+        read = [each for entry in entries for each in (entry, entry.labels, entry.types) if each is not None]
+        return any(rejected_within(each.path, self.folder.lake) not in (None, each.around) for each in read)
 
     def ingest(self, key: str) -> Ingested:
         """Read a run file into the lake; a bad one is rejected, not raised."""

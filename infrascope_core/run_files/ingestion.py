@@ -65,7 +65,8 @@ def ingest(key: str, entries: Sequence[Entry], lake: Lake, settings: ReaderSetti
     Raises
     ------
     SourceError
-        A source cannot be reached. Nothing is known of the file then, and nothing is written.
+        A source cannot be reached, or a file changes while it is read. Nothing is known of it then, and nothing is
+        written: what was made of an earlier file stays.
     """
     known = lake.read_all(RUN_FILES, [key])
     if not entries and "accepted" in known["status"]:
@@ -86,7 +87,7 @@ def ingest(key: str, entries: Sequence[Entry], lake: Lake, settings: ReaderSetti
                 raise RunFileError(path, f"duplicate run key: {chosen.path} is another file of the same name")
         except RunFileError as error:
             faults.append((path, error.fault))
-            reject(path, key, error.fault, lake)
+            reject(path, key, error.fault, lake, entry.around)
         else:
             withdraw(path, lake)
     labels = _labels(chosen, beside, lake)
@@ -117,7 +118,7 @@ def _labels(chosen: RunFile | None, beside: Entry | None, lake: Lake) -> pl.Data
         if beside is not None:
             labels = read_labels(beside, key)
     except LabelFileError as error:
-        reject(error.path, key, error.fault, lake)
+        reject(error.path, key, error.fault, lake, beside.around if beside else "")
     else:
         withdraw(labels_path(chosen.path), lake)
     return labels
@@ -130,7 +131,7 @@ def _types(chosen: RunFile, declared: Entry | None, lake: Lake) -> pl.DataFrame:
         if declared is not None:
             types = read_types(declared, chosen.name.run_key)
     except MetricTypesError as error:
-        reject(error.path, chosen.name.run_key, error.fault, lake)
+        reject(error.path, chosen.name.run_key, error.fault, lake, declared.around if declared else "")
     else:
         withdraw(types_path(chosen.path), lake)
     return types

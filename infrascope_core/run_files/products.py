@@ -42,6 +42,7 @@ PRODUCTS = (
         code_version=CODE_VERSION,
         settings=("reader",),
         depends_on=lambda folder, key: Inbox.of(folder).fingerprint(key),
+        is_refuted=lambda folder, key: Inbox.of(folder).is_refuted(key),
         copied=True,
         decisions=(1, 4, 26, 37),
     ),

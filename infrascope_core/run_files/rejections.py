@@ -22,11 +22,16 @@ _REJECTIONS = "rejections"
 """Folder of the lake with one file per rejected path."""
 
 
-def reject(path: Path, key: str, fault: str, lake: Lake) -> None:
-    """Note why a file cannot be used."""
+def reject(path: Path, key: str, fault: str, lake: Lake, around: str = "") -> None:
+    """Note why a file cannot be used, and what it was rejected in (`Entry.around`)."""
     now = datetime.now(UTC).replace(tzinfo=None)
     row = (*map(printable_path, (path, key, fault)), now)
-    lake.write(pl.DataFrame([row], schema=REJECTED_FILES.schema, orient="row"), _REJECTIONS, _entry(path))
+    lake.write(pl.DataFrame([row], schema=REJECTED_FILES.schema, orient="row"), _REJECTIONS, _entry(path), around)
+
+
+def rejected_within(path: Path, lake: Lake) -> str | None:
+    """What a file was rejected in; None if it is not rejected."""
+    return lake.made_from(_REJECTIONS, _entry(path))
 
 
 def withdraw(path: Path, lake: Lake) -> None:

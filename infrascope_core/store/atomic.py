@@ -23,7 +23,8 @@ ASIDE_SUFFIX = ".tmp"
 _LONGEST_STEM = 100
 _ABANDONED_S = 3600.0
 """A leftover that has not been touched for this long belongs to a writer that is gone."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of the system that every other write would meet as well."""
 
 
 @contextlib.contextmanager
@@ -86,7 +87,7 @@ def cannot_write(target: Path, error: OSError) -> StorageError:
     room = shutil.disk_usage(folder).free
     reason = error.strerror or str(error)
     return StorageError(
-        f"{target}: cannot be written, with {room:,} bytes free there ({reason})", full=error.errno in _FULL
+        f"{target}: cannot be written, with {room:,} bytes free there ({reason})", full=error.errno in FULL
     )
 
 
@@ -111,7 +112,8 @@ def sweep(leftovers: Iterable[Path]) -> None:
     """Remove, of what writers have left or are writing, what nobody has touched for an hour."""
     for leftover in leftovers:
         with contextlib.suppress(OSError):  # another process may sweep as well
-            if leftover.lstat().st_mtime < time.time() - _ABANDONED_S:
+            # one from the future was left before the clock was set back
+            if abs(time.time() - leftover.lstat().st_mtime) > _ABANDONED_S:
                 if leftover.is_dir() and not leftover.is_symlink():
                     shutil.rmtree(leftover, ignore_errors=True)
                 else:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
+from pathlib import Path
 from typing import cast
 
 import polars as pl
@@ -187,7 +188,11 @@ class Graph:
             here = all(folder.lake.made_from(other, run_key) is not None for other in others)
             # a rejected run file has no other tables
             complete = here or (product.scope is Scope.ARRIVING and run_key not in set(self._keys(folder)))
-            return complete and folder.lake.made_from(first, run_key) == self.rests_on(folder, product, run_key)
+            return (
+                complete
+                and folder.lake.made_from(first, run_key) == self.rests_on(folder, product, run_key)
+                and not product.is_refuted(folder, run_key)
+            )
         kept = folder.lake.made_from(first)
         if kept is None:
             return False
@@ -327,13 +332,30 @@ class Graph:
         return frame
 
     def forget(self, folder: DataFolder, run_key: str) -> None:
-        """Remove all products of a run, with their files and pictures; pooled products are stale thereby."""
+        """Remove all products of a run, with their files and pictures; pooled products are stale thereby.
+
+        What makes it a run goes first: if this is interrupted, nothing is made of a part of it.
+        """
+        for product in self.order:
+            if product.scope is Scope.ARRIVING:
+                folder.lake.drop(product.tables[0], run_key)
+        for file in self._files_of(folder, run_key):
+            file.unlink(missing_ok=True)
+        folder.lake.drop_run(run_key)
+
+    def is_forgotten(self, folder: DataFolder, run_key: str) -> bool:
+        """Whether nothing is left of a run, or was never made."""
+        return not any(file.exists() for file in self._files_of(folder, run_key))
+
+    def _files_of(self, folder: DataFolder, run_key: str) -> list[Path]:
+        """All files that may have been made of a run."""
+        found: list[Path] = []
         for product in self.order:
             if product.scope.per_run:
-                pictures = (folder.picture(table.name, run_key) for table in product.tables)
-                for file in (*product.files(folder, run_key), *pictures):
-                    file.unlink(missing_ok=True)
-        folder.lake.drop_run(run_key)
+                found += product.files(folder, run_key)
+                for table in product.tables:
+                    found += [folder.lake.path(table, run_key), folder.picture(table.name, run_key)]
+        return found
 
 
 @dataclass(frozen=True)

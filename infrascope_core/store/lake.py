@@ -26,6 +26,7 @@ from infrascope_core.store.recent import RecentFrames
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_LEAST_PROBE = 2**16
 _EMPTIED = "emptied"
 """What stands in the place of a version where the rows of a run were dropped on purpose."""
 _ROWS_PER_GROUP = 122_880
@@ -121,7 +122,7 @@ class Lake:
                     metadata={FINGERPRINT: made_from, **({VERSION: version} if version else {})},
                 )
             except pl.exceptions.PolarsError as error:
-                raise _system_error(error) from error
+                raise _system_error(error, path, int(frame.estimated_size())) from error
             stat = stat_of(path)
         self._footers.note(str(target), stat, (made_from, version))
         if run_key is not None and stat is not None and frame.height <= _ROWS_PER_GROUP:
@@ -292,12 +293,19 @@ def _refuse_outdated(frame: pl.DataFrame, table: Table, path: str) -> None:
         )
 
 
-def _system_error(error: Exception) -> OSError:
-    """The system's error behind one of polars, which passes on its number as text only."""
+def _system_error(error: Exception, path: Path, size: int) -> OSError:
+    """The system's error behind one of polars, which passes on its number as text, or not at all.
+
+    Then the system is asked again, by writing as many bytes to the same file.
+    """
     number = _OS_ERROR.search(str(error))
-    if number is None:
-        return OSError(str(error).splitlines()[0])
-    return OSError(int(number[1]), os.strerror(int(number[1])))
+    if number is not None:
+        return OSError(int(number[1]), os.strerror(int(number[1])))
+    try:
+        path.write_bytes(bytes(max(size, _LEAST_PROBE)))
+    except OSError as again:
+        return again
+    return OSError(str(error).splitlines()[0])
 
 
 def content_hash(frame: pl.DataFrame) -> str:

@@ -84,6 +84,10 @@ def _nothing(folder: DataFolder, unit: str) -> str:
     return ""
 
 
+def _never(folder: DataFolder, unit: str) -> bool:
+    return False
+
+
 def _no_files(folder: DataFolder, unit: str) -> Sequence[Path]:
     return ()
 
@@ -112,6 +116,8 @@ class Product:
         Sections of the settings that it depends on.
     depends_on : callable
         Whatever else it depends on, as text.
+    is_refuted : callable
+        Whether a run of a product per run is to be made again though it rests on what it rested on.
     units : callable, optional
         Of a pooled product that is made unit by unit: its units. Their names are in the first column of its key.
     files : callable
@@ -133,6 +139,7 @@ class Product:
     code_version: str = "1"
     settings: tuple[str, ...] = ()
     depends_on: Describe = _nothing
+    is_refuted: Callable[[DataFolder, str], bool] = _never
     units: Units | None = None
     files: Callable[[DataFolder, str], Sequence[Path]] = _no_files
     copied: bool = False

@@ -6,7 +6,6 @@ import contextlib
 import glob
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,9 +14,10 @@ import duckdb
 
 from infrascope_core.contract import Table
 from infrascope_core.errors import StorageError
-from infrascope_core.store.atomic import ASIDE_SUFFIX, cannot_write
+from infrascope_core.store.atomic import ASIDE_SUFFIX, FULL, cannot_write
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
+from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Product
 from infrascope_core.store.sql import identifier, literal
 
@@ -25,7 +25,7 @@ Connect = Callable[[str], AbstractContextManager[duckdb.DuckDBPyConnection]]
 """Opens a DuckDB file for writing."""
 
 PLACE = "data_folder"
-"""Table of one row: where the lake lay when the file was built."""
+"""Table of one row: where the lake lay when the file was built, and what of it was copied."""
 VARIABLE = "infrascope_data"
 """DuckDB variable that says where the data folder lies now, for a client that opens a file which was moved."""
 
@@ -56,30 +56,38 @@ def publish(folder: DataFolder, graph: Graph, connect: Connect = duckdb.connect)
     try:
         with folder.lock("warehouse"):
             _build(folder, graph, connect)
-    except duckdb.IOException as error:
-        raise cannot_write(target, OSError(str(error).splitlines()[0])) from error
+    except (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException) as error:
+        raise cannot_write(target, _system_error(error)) from error
     except OSError as error:
         raise cannot_write(target, error) from error
     return target
 
 
+def _system_error(error: duckdb.Error) -> OSError:
+    """The system's error behind one of DuckDB, which has only its words: of a commit, they come at the end."""
+    said = str(error).splitlines()[0]
+    number = next((number for number in FULL if os.strerror(number) in said), None)
+    return OSError(said) if number is None else OSError(number, os.strerror(number))
+
+
 def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
     target = folder.warehouse
-    began = time.time_ns()
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=ASIDE_SUFFIX, dir=target.parent) as place:
-        path = Path(place) / target.name
+    # what changes while the file is built is not shown by it
+    place, shown = literal(str(folder.root.absolute())), literal(_shown(folder, graph))
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=ASIDE_SUFFIX, dir=target.parent) as aside:
+        path = Path(aside) / target.name
         with connect(str(path)) as con:
             con.begin()  # one commit, not one a table
-            con.execute(f"CREATE TABLE {PLACE} AS SELECT {literal(str(folder.root.absolute()))} AS path")
+            con.execute(f"CREATE TABLE {PLACE} AS SELECT {place} AS path, {shown} AS shown")
             for product in graph.order:
                 for table in product.tables:
                     if not table.wide:
                         _show(con, folder, product, table)
             con.commit()
+            # closing would do it, and would say nothing if there is no room for it
+            con.execute("CHECKPOINT")
         # a log that somebody left beside the old file would be taken for the new one's
         target.with_name(target.name + ".wal").unlink(missing_ok=True)
-        # what changes while the file is built is newer than it
-        os.utime(path, ns=(began, began))
         path.replace(target)
 
 
@@ -88,19 +96,24 @@ def is_published(folder: DataFolder, graph: Graph) -> bool:
 
     A view shows what lies in its folder of the lake by itself; only that there is something at all makes it a view.
     """
-    target = folder.warehouse
     try:
-        built = target.stat().st_mtime_ns
-        changed = [path for product in graph.order for path in _copied_from(folder, product)]
-        if any(path.stat().st_mtime_ns > built for path in changed):
-            return False
-        with duckdb.connect(str(target), read_only=True) as con:
+        with duckdb.connect(str(folder.warehouse), read_only=True) as con:
             views = con.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
             return {name for (name,) in views} == _views(folder, graph) and con.execute(
-                f"SELECT path FROM {PLACE}"
-            ).fetchone() == (str(folder.root.absolute()),)
+                f"SELECT path, shown FROM {PLACE}"
+            ).fetchone() == (str(folder.root.absolute()), _shown(folder, graph))
     except (OSError, duckdb.Error):
         return False
+
+
+def _shown(folder: DataFolder, graph: Graph) -> str:
+    """What tells whether anything changed since that the warehouse copies.
+
+    Equal or not, never earlier or later: clocks are set back, and those of two machines differ.
+    """
+    copied = [path for product in graph.order for path in _copied_from(folder, product)]
+    stats = [path.stat() if path.exists() else None for path in copied]
+    return fingerprint(*(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}" if stat else "" for stat in stats))
 
 
 def _copied_from(folder: DataFolder, product: Product) -> list[Path]:
@@ -109,7 +122,7 @@ def _copied_from(folder: DataFolder, product: Product) -> list[Path]:
         paths = [folder.lake.root / table.name for table in product.tables if product.copied]
     else:
         paths = [folder.lake.path(table) for table in product.tables]
-    return [path for path in paths if path.exists()]
+    return paths
 
 
 def _views(folder: DataFolder, graph: Graph) -> set[str]:

@@ -1,10 +1,11 @@
 """The assets: one factory for products per run, one for pooled products. What they do stands in the core."""
 
 from collections.abc import Iterator, Sequence, Set
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import dagster as dg
+import polars as pl
 
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.run_files import tables
@@ -166,12 +167,18 @@ def visit(context: dg.AssetExecutionContext, infrascope: DataFolderResource, gra
     """
     folder, table = infrascope.folder(), model.tables[0]
     before = folder.lake.version(table)
-    frame = graph.make_pooled(folder, table)
+    frame = make_pooled(graph, folder, model)
     if folder.lake.version(table) != before:
         context.log.info(f"{table.name}: fitted what it lacked, on the runs at hand")
         context.log_event(adoption.of_pooled(graph, folder, table, frame))
         # Dagster looked up the versions of this step's inputs before it began: this one is younger
         context.get_step_execution_context().wipe_input_asset_version_info(dg.AssetKey(table.name))
+
+
+def make_pooled(graph: Graph, folder: DataFolder, product: Product, refit: bool = False) -> pl.DataFrame:
+    """Make a pooled product; what is fitted, not on half of the runs that a refresh of the folder is reading."""
+    with folder.lock("refresh") if product.scope is Scope.FITTED else nullcontext():
+        return graph.make_pooled(folder, product.name, refit=refit)
 
 
 def pooled(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDefinition:
@@ -186,7 +193,7 @@ def pooled(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDef
         if keep and graph.is_current(folder, table):
             frame = folder.lake.read(table)
         else:
-            frame = graph.make_pooled(folder, table, refit=config.refit)
+            frame = make_pooled(graph, folder, product, refit=config.refit)
             infrascope.publish(graph)
         return dg.MaterializeResult(
             asset_key=table.name,

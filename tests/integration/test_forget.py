@@ -50,6 +50,31 @@ def test_what_was_made_of_a_deleted_file_stays_until_it_is_forgotten(folder):
             assert [key for (key,) in keys] == others, table
 
 
+@pytest.mark.parametrize("after", [1, pytest.param(7, marks=pytest.mark.slow)])
+def test_what_was_interrupted_is_no_run_any_more_and_is_finished_by_the_next_call(folder, monkeypatch, after):
+    first, *others = accepted(folder)["run_key"]
+    (folder.sources[0] / f"{first}.txt").unlink()
+    unlink, left = Path.unlink, ["a file"] * after
+
+    def interrupted(path, missing_ok=False):
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            forget(folder, first)
+    assert files_of(folder, first)
+    refresh(folder)  # nothing is made of a part
+    assert accepted(folder.fresh())["run_key"].to_list() == others
+    forget(folder.fresh(), first)
+    assert files_of(folder, first) == []
+    with pytest.raises(InfraScopeError, match="there is no run of that name"):
+        forget(folder.fresh(), first)
+
+
 def test_a_run_whose_file_is_there_is_not_forgotten(folder):
     key = accepted(folder)["run_key"][0]
     with pytest.raises(InfraScopeError, match=r"\.txt: still lies there and would be read again; delete it first"):

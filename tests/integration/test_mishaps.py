@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from infrascope_core.cli import build_app
 from infrascope_core.errors import InfraScopeError
-from infrascope_core.pipeline import refresh
+from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.reports.summary import summarize
 from infrascope_core.run_files import ingestion
 from infrascope_core.run_files.reader import read_run_file
@@ -24,7 +25,9 @@ from infrascope_core.run_files.runs import accepted, run_file
 from infrascope_core.run_files.tables import REJECTED_FILES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import Lake
+from infrascope_core.store.warehouse import is_published
 from infrascope_core.symbols.tables import BASKETS
+from tests.folders import content_of
 from tests.runs import write_run
 
 app = build_app()
@@ -210,6 +213,45 @@ def test_a_full_disk_stops_at_once_and_is_reported_once(tmp_path, monkeypatch):
     assert infrascope("run", runs, "--data", data, "--strict").exit_code == 0
 
 
+_ON_A_SMALL_DISK = """
+set -eu
+mount -t tmpfs -o size="$3"k none "$2"
+run() { "$4" -c 'from infrascope_core.cli.app import main; main()' run "$1" --data "$2"; }
+code=0; run "$@" 2> "$5/complaint" || code=$?
+echo $code > "$5/code"
+mount -o remount,size=1g "$2"
+run "$@"
+du -sk "$2" | cut -f1 > "$5/size"
+cp -a "$2/." "$5/content"
+"""
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_at_any_point_is_called_one_and_the_next_call_goes_on(tmp_path):
+    if subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    for second in (1, 2, 3):
+        write_run(tmp_path / "runs", second)
+
+    def filled(kib: int) -> tuple[int, list[str], Path]:
+        place = tmp_path / str(kib)
+        (place / "data").mkdir(parents=True)
+        words = ["unshare", "-rm", "sh", "-c", _ON_A_SMALL_DISK, "sh", tmp_path / "runs", place / "data", str(kib)]
+        subprocess.run([*words, sys.executable, place], check=True, cwd=ROOT, capture_output=True)
+        lines = (place / "complaint").read_text().splitlines()
+        return int((place / "code").read_text()), [line for line in lines if "No space" in line], place
+
+    code, lines, place = filled(1_000_000)
+    assert (code, lines) == (0, [])
+    whole, size = content_of(place / "content"), int((place / "size").read_text())
+    for share in (0.002, 0.15, 0.4, 0.9):
+        code, lines, place = filled(max(4, round(share * size)))
+        assert (code, len(lines)) == (1, 1), share
+        assert "cannot be written, with " in lines[0]
+        assert content_of(place / "content") == whole
+        assert not [*(place / "content").rglob(".*.tmp")]
+
+
 def test_when_no_run_can_be_made_the_cause_is_reported_once(tmp_path):
     """A limit on the size of files stands in for the disk: it hits every run by itself."""
     runs = tmp_path / "runs"
@@ -249,6 +291,7 @@ def test_the_summary_reports_the_windows_that_were_used(tmp_path):
 
 _FILL = """
 import sys
+import time
 from pathlib import Path
 from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.run_files.inbox import Inbox
@@ -318,3 +361,33 @@ def test_files_that_a_loss_of_power_left_empty_are_made_again(tmp_path):
         path.write_bytes(b"")
     refresh(folder.fresh())
     assert [path.read_bytes() for path in emptied] == before
+
+
+@pytest.mark.parametrize("ahead_s", [-1e8, pytest.param(1e8, marks=pytest.mark.slow)])
+def test_the_times_of_files_do_not_say_what_is_new(tmp_path, ahead_s):
+    """A clock is set back, or is that of another machine: what is new may be older than what was made of it."""
+    runs, data, made = tmp_path / "runs", tmp_path / "data", set[str]()
+    paths = [write_run(runs, second, samples=120) for second in (1, 2)]
+    now = time.time()
+
+    def set_clocks() -> None:
+        for path in (each for each in data.rglob("*") if each.is_file()):
+            os.utime(path, (now + ahead_s, now + ahead_s))
+
+    def look() -> set[str]:
+        made.clear()
+        folder = DataFolder(data, sources=(runs,))
+        refresh(folder, on_made=lambda product, key, frames: made.add(key or product.name))
+        assert is_published(folder.fresh(), GRAPH)
+        return set(made)
+
+    os.utime(paths[0], (now + 1e9, now + 1e9))
+    assert {path.stem for path in paths} < look()
+    set_clocks()
+    assert look() == set()
+    write_run(runs, 2, samples=130)
+    os.utime(paths[1], (now - 1e9, now - 1e9))
+    assert look() >= {paths[1].stem, "basket_counts"}
+    assert paths[0].stem not in made
+    set_clocks()
+    assert look() == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import duckdb
@@ -14,6 +15,8 @@ from infrascope_core.pipeline import GRAPH, refresh
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Scope
 from infrascope_core.store.sql import identifier
+from tests.folders import WHEN, content_of, warehouse_of
+from tests.locations import Location
 from tests.runs import write_run
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +30,6 @@ print("ready", flush=True)
 sys.stdin.readline()
 refresh(folder)
 """
-WHEN = {"baselines": ["fitted_at"], "rejected_files": ["seen_at"]}
-"""Columns that hold the time of the work."""
 
 
 def at_the_same_time(data: Path, *sources: Path) -> None:
@@ -112,4 +113,59 @@ def test_two_that_bring_different_workloads(tmp_path, runs):
     found = tables(tmp_path / "both")
     assert sorted(found) == sorted(orders[0]) == sorted(orders[1])
     assert any(all(frame.equals(order[name]) for name, frame in found.items()) for order in orders)
+    # the inventory is that of whoever was last
+    parts = [DataFolder(tmp_path / "both", sources=(runs / part,)) for part in "ab"]
+    (last,) = [part for part in parts if GRAPH.is_current(part, "run_inventory")]
+    assert_current(last.root, *last.sources)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_one_that_begins_while_the_other_is_at_work(tmp_path, runs, share):
+    program = "from infrascope_core.cli.app import main; main()"
+    words = [sys.executable, "-c", program, "run", str(runs), "--data"]
+    began = time.monotonic()
+    subprocess.run([*words, str(tmp_path / "one")], check=True, cwd=ROOT, capture_output=True)
+    both = [*words, str(tmp_path / "both")]
+    seconds = time.monotonic() - began
+    with subprocess.Popen(both, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        time.sleep(share * seconds)
+        second = subprocess.run(both, check=False, cwd=ROOT, capture_output=True, text=True)
+        _, complaint = first.communicate(timeout=300)
+    assert (first.returncode, second.returncode) == (0, 0), (complaint, second.stderr)
+    assert "Traceback" not in second.stderr + complaint.decode()
+    assert content_of(tmp_path / "both") == content_of(tmp_path / "one")
+    assert warehouse_of(tmp_path / "both") == warehouse_of(tmp_path / "one")
     assert_current(tmp_path / "both", runs)
+
+
+_HALTING = """
+import sys, time
+from pathlib import Path
+from infrascope_core.pipeline import refresh
+from infrascope_core.store.folder import DataFolder
+
+def halt(product, done, total):
+    if product == "run_files" and done == 3:
+        print("three of six", flush=True)
+        time.sleep(8)
+
+refresh(DataFolder(Path(sys.argv[1]), sources=(Path(sys.argv[2]),)), on_progress=halt)
+"""
+
+
+@pytest.mark.slow
+def test_dagster_fits_nothing_on_half_of_what_a_refresh_is_reading(tmp_path, instance, runs):
+    location = Location(tmp_path, instance, runs=runs)
+    words = [sys.executable, "-c", _HALTING, str(location.folder.root), str(runs)]
+    with subprocess.Popen(words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == "three of six\n"
+        read = location.folder.lake.keys("run_files")
+        assert len(read) == 3
+        per_run = [t.name for product in GRAPH.order if product.scope is Scope.PER_RUN for t in product.tables]
+        assert location.materialize(*per_run, keys=read).success
+        _, complaint = process.communicate(timeout=300)
+        assert process.returncode == 0, complaint
+    refresh(DataFolder(tmp_path / "one", sources=(runs,)))
+    assert_same(tables(location.folder.root), tables(tmp_path / "one"))
+    assert_current(location.folder.root, runs)

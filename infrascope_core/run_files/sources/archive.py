@@ -12,16 +12,17 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NoReturn, cast
 
-from infrascope_core.errors import RunFileError
+from infrascope_core.errors import ChangingFileError, RunFileError
 from infrascope_core.run_files.content import read_bounded, regular_file
 from infrascope_core.run_files.name import is_meta
 from infrascope_core.run_files.sources.entry import Accompanied, Entry, Meta, with_others
+from infrascope_core.store.footers import stat_of
 
 MAX_UNPACKED = 2**30
 """Most bytes of a member, unpacked; those of the public data set have 0.2 GB at most."""
@@ -48,6 +49,7 @@ _DAMAGE = (
     zlib.error,
 )
 """What zipfile raises over bytes that are no archive, or a damaged one."""
+_REPLACED = "the archive was replaced while it was read; it is read at the next look"
 
 Span = tuple[int, int]
 """First byte of a part of an archive, and the one after its last."""
@@ -69,6 +71,10 @@ class Member(Accompanied):
         Where its header and data lie in the archive.
     fault : str or None
         Why it is refused.
+    beside, types_beside : Entry or None
+        Its labels, and the types of its metrics.
+    around : str
+        What the archive looked like when it was listed, if it lies on this machine.
     """
 
     path: Path
@@ -76,6 +82,7 @@ class Member(Accompanied):
     span: Span
     open_archive: OpenArchive = field(compare=False, repr=False)
     fault: str | None = None
+    around: str = field(default="", compare=False)
 
     @property
     def size(self) -> int:
@@ -106,14 +113,15 @@ class Member(Accompanied):
             try:
                 archive = zipfile.ZipFile(cast(Any, _Bounded(file)))
                 member = archive.getinfo(self.info.filename)
+            except (KeyError, _DirectoryTooLargeError, *_DAMAGE):  # it was listed a moment ago
+                raise ChangingFileError(self.path, _REPLACED) from None
+            try:
                 stream = archive.open(member)
-            except KeyError:
-                raise RunFileError(self.path, "the archive was replaced while it was read") from None
-            except (_DirectoryTooLargeError, *_DAMAGE) as error:
+            except _DAMAGE as error:
                 _raise_damaged(self.path, error)
             with archive, stream:
                 if (member.CRC, member.file_size) != (self.info.CRC, self.info.file_size):
-                    raise RunFileError(self.path, "the archive was replaced while it was read")
+                    raise ChangingFileError(self.path, _REPLACED)
                 yield cast(BinaryIO, _Checked(self.path, stream))
 
 
@@ -127,15 +135,18 @@ class Archive:
         Where it lies.
     open_archive : callable
         Opens it.
+    state : str
+        What it looks like from outside, if it lies on this machine.
     """
 
     path: Path
     open_archive: OpenArchive = field(compare=False, repr=False)
+    state: str = ""
 
     @classmethod
     def of_file(cls, path: Path) -> Archive:
         """An archive of this machine."""
-        return cls(path, lambda span: regular_file(path))
+        return cls(path, lambda span: regular_file(path), str(stat_of(path)))
 
     @cached_property
     def members(self) -> list[Member]:
@@ -157,7 +168,8 @@ class Archive:
                 raise RunFileError(self.path, fault) from None
             except _DAMAGE as error:
                 raise RunFileError(self.path, f"not a zip archive, or cut off ({_words(error)})") from None
-        return members_of(self.path, infos, end, self.open_archive)
+        found = members_of(self.path, infos, end, self.open_archive)
+        return [replace(member, around=self.state) for member in found] if self.state else found
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -293,7 +305,7 @@ def _meta(member: Member) -> Meta:
     try:
         with member.open() as stream:
             return Meta(member.path, read_bounded(member.path, stream, _MAX_META))
-    except RunFileError as error:
+    except (RunFileError, ChangingFileError) as error:
         return Meta(member.path, b"", error.fault)
 
 

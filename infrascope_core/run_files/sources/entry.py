@@ -48,6 +48,15 @@ class Entry(ABC):
         return None
 
     @property
+    def around(self) -> str:
+        """What the file that it lies in looks like from outside; empty if it lies in none.
+
+        Where that changes, a damaged entry may be whole, though its own fingerprint is as it was: an archive was
+        fetched again, and its directory had been right all the time.
+        """
+        return ""
+
+    @property
     def refusal(self) -> str | None:
         """Why it cannot be used whatever it holds, in words; None if nothing is known against it."""
         return None

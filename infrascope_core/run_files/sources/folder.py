@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from infrascope_core.errors import InfraScopeError, RunFileError
+from infrascope_core.errors import ChangingFileError, InfraScopeError, RunFileError
 from infrascope_core.run_files.content import read_bounded, regular_file
 from infrascope_core.run_files.name import (
     is_meta,
@@ -99,8 +99,11 @@ def list_paths(root: Path) -> Listing:
             notices.append(f"{path}: is still being written; it is left for the next look")
         elif is_archive(path):
             archive = Archive.of_file(path)
-            entries += archive.entries
-            metas += archive.metas
+            try:
+                entries += archive.entries
+                metas += archive.metas
+            except ChangingFileError as error:
+                notices.append(str(error))
         elif is_meta(path):
             metas.append(_meta(path))
         else:
@@ -159,7 +162,7 @@ def _meta(path: Path) -> Meta:
     try:
         with regular_file(path) as stream:
             return Meta(path, read_bounded(path, stream, MAX_META_BYTES))
-    except RunFileError as error:
+    except (RunFileError, ChangingFileError) as error:
         return Meta(path, b"", error.fault)
 
 

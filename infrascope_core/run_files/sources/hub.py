@@ -363,7 +363,7 @@ def _pinned(name: HubName, pins: Path | None) -> tuple[Pin, list[str]]:
         pin = Pin(commit, commit)
         if file is not None:
             _write_pin(file, pin)
-    elif time.time() - file.stat().st_mtime > _LOOK_AGAIN_S:
+    elif abs(time.time() - file.stat().st_mtime) > _LOOK_AGAIN_S:  # also after the clock was set back
         try:
             pin = Pin(pin.commit, _resolve(name))
             _write_pin(file, pin)

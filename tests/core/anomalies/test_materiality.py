@@ -55,3 +55,9 @@ def test_features_follow_the_metric():
     assert by_feature(names, {"m": 3.0}, 30).tolist() == [3, 6, 9, 90, 0, 0.1, 0]
     assert of_shapes(names, {"m": 3.0}).tolist() == [0, 0, 0, 0, 3, 0, 0]
     assert of_shapes([("m", "still")], {"m": 3.0}) == pytest.approx([0.3])
+
+
+def test_what_overflows_is_not_known():
+    names = [("m", f) for f in ("mean", "maximum", "variance", "sum_values")]
+    assert by_feature(names, {"m": 1e200}, 30).tolist() == pytest.approx([1e200, 2e200, 0, 3e201])
+    assert by_feature(names, {"m": 1.7e308}, 30).tolist() == [1.7e308, 0, 0, 0]

@@ -127,6 +127,10 @@ def test_a_run_that_is_too_short_has_none(windows):
     assert changes(noise(windows, 5, 0)).equals(PHASE_CHANGES.empty())
 
 
+def test_nor_has_one_whose_clock_stands_still():
+    assert phase_changes(baskets(in_phases(30, 60, 40), every_s=0), GROUPS, PhaseSettings()).is_empty()
+
+
 def test_without_groups_or_variation_there_is_none():
     assert phase_changes(baskets(in_phases(30, 60)), [], PhaseSettings()).equals(PHASE_CHANGES.empty())
     assert phase_changes(baskets(in_phases(30, 60)), ["Nobody"], PhaseSettings()).equals(PHASE_CHANGES.empty())

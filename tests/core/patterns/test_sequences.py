@@ -109,6 +109,12 @@ def test_windows_that_are_too_long_show_no_order(seconds):
     assert orders(runs).is_empty()
 
 
+def test_a_clock_that_stands_still_shows_no_order():
+    runs = [replace(one, start=one.start[:1].repeat(len(one.start))) for one in following(8, 1, 0.9, 3)]
+    assert [one.window_s for one in runs] == [None] * 8
+    assert orders(runs).is_empty()
+
+
 def test_half_as_long_windows_have_the_same_lags():
     runs = following(8, 2, 0.9, 4)
     finer = [replace(one, start=one.start[0] + (one.start - one.start[0]) / 2) for one in runs]

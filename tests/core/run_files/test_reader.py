@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from infrascope_core.errors import RunFileError
+from infrascope_core.errors import ChangingFileError, RunFileError
 from infrascope_core.run_files.reader import read_run_file
 from infrascope_core.run_files.settings import ReaderSettings
 from tests.generated import cpu_columns, frame, gpu_columns, write
@@ -161,7 +161,7 @@ def test_a_first_line_without_end_is_not_a_table(tmp_path):
 
 
 def test_no_file_and_no_regular_file(tmp_path):
-    with pytest.raises(RunFileError, match=r"cannot be read \(No such file or directory\)"):
+    with pytest.raises(ChangingFileError, match=r"cannot be read \(No such file or directory\)"):
         read_run_file(tmp_path / NAME)
     (tmp_path / NAME).mkdir()
     with pytest.raises(RunFileError, match="not a regular file"):

@@ -113,6 +113,14 @@ def test_leftovers_are_removed_when_they_are_old_and_nothing_else_is(tmp_path, o
     assert [name for name in OURS if (tmp_path / name).exists()] == ([] if old else OURS)
 
 
+def test_leftovers_of_the_time_before_the_clock_was_set_back_are_removed(tmp_path):
+    put(tmp_path, *OURS, old=False)
+    for name in OURS:
+        os.utime(tmp_path / name, (time.time() + 86_400,) * 2)
+    DataFolder(tmp_path).check()
+    assert [name for name in OURS if (tmp_path / name).exists()] == []
+
+
 def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
     put(tmp_path, "kept/", old=True)
     (tmp_path / ".link.tmp").symlink_to(tmp_path / "kept")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infrascope_core.errors import InfraScopeError, OutdatedError
+from infrascope_core.errors import InfraScopeError, OutdatedError, StorageError
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.tables import RUN_FILES, TELEMETRY
 from infrascope_core.store.lake import Lake, fingerprint
@@ -259,3 +260,22 @@ def test_the_same_frame_gives_the_same_bytes_whatever_the_number_of_threads(tmp_
 def test_the_same_frame_gives_the_same_bytes_under_any_key(lake):
     first, second = lake.write(WIDE, TELEMETRY, "r", "x"), lake.write(WIDE.clone(), TELEMETRY, "s", "x")
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize(("full", "reason"), [(True, "No space left on device"), (False, "transport error")])
+def test_an_error_without_a_number_is_asked_of_the_system_again(lake, monkeypatch, full, reason):
+    """Of a full disk, polars may say that the Thrift that it writes is invalid."""
+
+    def failing(*_: object, **options: object) -> None:
+        raise pl.exceptions.ComputeError("parquet: File out of specification: Invalid thrift: transport error")
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", failing)
+    if full:
+        monkeypatch.setattr(Path, "write_bytes", no_room)
+    with pytest.raises(StorageError, match=reason) as caught:
+        lake.write(catalog(), METRIC_CATALOG)
+    assert caught.value.full is full
+    assert list(lake.root.iterdir()) == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -336,7 +338,15 @@ def test_someone_who_writes_into_the_old_file_does_not_spoil_the_new_one(folder)
         assert set(tables_of(target)) == set(SHOWN)
 
 
-def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake):
+FULL_DISKS = (
+    OSError(28, "No space left on device"),
+    duckdb.IOException('IO Error: Could not write file "x.tmp": No space left on device'),
+    duckdb.TransactionException("TransactionContext Error: Failed to commit: No space left on device"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("error", FULL_DISKS, ids=lambda error: type(error).__name__)
+def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake, error):
     lake.write(thresholds(low=1.0), THRESHOLDS)
     target = publish(folder, GRAPH)
 
@@ -344,13 +354,27 @@ def test_a_failed_build_leaves_the_old_file_and_nothing_beside_it(folder, lake):
     def full(path):
         with duckdb.connect(path) as con:
             con.execute("CREATE TABLE half AS SELECT 1")
-            raise OSError(28, "No space left on device")
+            raise error
             yield con
 
-    with pytest.raises(StorageError, match=r"warehouse.duckdb: cannot be written, .* bytes free there \(No space left"):
+    with pytest.raises(StorageError, match=r"warehouse.duckdb: cannot be written, .* there \(No space left") as caught:
         publish(folder, GRAPH, full)
+    assert caught.value.full
     assert sorted(path.name for path in folder.root.iterdir()) == [".locks", "lake", "warehouse.duckdb"]
     assert tables_of(target)["thresholds"][1] == 1
+
+
+def test_the_file_is_whole_before_it_is_closed(folder, lake):
+    """What fails when it is closed, for want of room, is not raised, and the file would be empty."""
+    lake.write(thresholds(low=1.0), THRESHOLDS)
+
+    @contextmanager
+    def closed_as_it_is(path):
+        with duckdb.connect(path) as con:
+            con.execute("PRAGMA disable_checkpoint_on_shutdown")
+            yield con
+
+    assert tables_of(publish(folder, GRAPH, closed_as_it_is))["thresholds"][1] == 1
 
 
 def test_the_file_is_opened_for_writing_only_where_it_is_built(folder):
@@ -365,3 +389,17 @@ def test_the_file_is_opened_for_writing_only_where_it_is_built(folder):
     assert len(opened) == 2
     assert str(target) not in opened
     assert sorted(path.name for path in folder.root.iterdir()) == [".locks", "warehouse.duckdb"]
+
+
+@pytest.mark.parametrize("ahead_s", [-86_400, 86_400])
+def test_what_was_written_by_another_clock_is_shown(folder, lake, ahead_s):
+    """It was set back, or is that of another machine: what is newer bears an earlier time."""
+    lake.write(thresholds(low=1.0), THRESHOLDS)
+    lake.write(faults("r1"), FAULTS, "r1")
+    publish(folder, GRAPH)
+    then = time.time() + ahead_s
+    for path in (lake.write(thresholds(low=2.0), THRESHOLDS), lake.write(faults("r2"), FAULTS, "r2").parent):
+        os.utime(path, (then, then))
+        assert not is_published(folder, GRAPH)
+        publish(folder, GRAPH)
+        assert is_published(folder, GRAPH)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.errors import RunFileError
+from infrascope_core.errors import ChangingFileError, RunFileError
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.inbox import Inbox
 from infrascope_core.run_files.reader import read_run_file
@@ -246,15 +246,34 @@ def test_a_flipped_byte_is_damage_and_nothing_takes_the_runs_place(tmp_path):
     assert list((folder.root / "lake").glob("telemetry/*")) == []
 
 
+def test_a_damaged_member_and_labels_heal_when_the_archive_is_fetched_again(tmp_path):
+    """Their fingerprints are those of the directory, which was right all the time."""
+    labels = b"start,end,fault,subsystem,metrics\n2026-11-01 10:00:02,2026-11-01 10:00:03,hog,CPU,\n"
+    names = run_name(1), run_name(2), run_name(2)[:-4] + ".faults.csv"
+    members = zip(names, (run_bytes(tmp_path), run_bytes(tmp_path), labels), strict=True)
+    path = packed(tmp_path / "a.zip", *members, method=zipfile.ZIP_STORED)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"10:00:02", b"10:00:01", 1).replace(b"hog", b"dog"))
+    folder = DataFolder(tmp_path / "data", sources=(path,))
+    for _ in range(2):
+        reasons = take(folder)
+        assert sorted(reasons) == [str(path / names[0]), str(path / names[2])]
+        assert all(reason.startswith("is damaged in the archive (Bad CRC-32") for reason in reasons.values())
+        assert all(GRAPH.is_current(folder.fresh(), RUN_FILES, name[:-4]) for name in names[:2])
+    path.write_bytes(whole)
+    assert take(folder) == {}
+    assert accepted(folder.fresh())["labelled"].to_list() == [False, True]
+    assert all(GRAPH.is_current(folder.fresh(), RUN_FILES, name[:-4]) for name in names[:2])
+
+
 def test_an_archive_that_is_replaced_while_it_is_read(tmp_path):
     path = packed(tmp_path / "a.zip", (run_name(1), run_bytes(tmp_path)))
     (entry,) = Archive.of_file(path).entries
     packed(path, (run_name(1), run_bytes(tmp_path) + b"\n"))
-    with pytest.raises(RunFileError, match="the archive was replaced while it was read"), entry.open():
-        pass
-    packed(path, (run_name(2), b""))
-    with pytest.raises(RunFileError, match="the archive was replaced while it was read"), entry.open():
-        pass
+    for replaced in (True, True, False):
+        with pytest.raises(ChangingFileError, match="the archive was replaced while it was read"), entry.open():
+            pass
+        packed(path, (run_name(2), b"")) if replaced else path.write_bytes(b"PK")
 
 
 # -- what changes

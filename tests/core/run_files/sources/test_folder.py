@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infrascope_core.errors import RunFileError
+from infrascope_core.errors import ChangingFileError, RunFileError
 from infrascope_core.run_files.content import regular_file
 from infrascope_core.run_files.sources import folder as folders
 from infrascope_core.run_files.sources.folder import LocalFile, growing, list_paths
@@ -62,10 +62,13 @@ def test_files_that_lie_still_are_not_waited_for(tmp_path, monkeypatch):
 
 def test_a_file_that_changes_while_it_is_read_is_not_taken(tmp_path):
     path = write_run(tmp_path, 1, samples=20)
-    with pytest.raises(RunFileError, match="changed while it was read; it is read again at the next look"):
-        with regular_file(path) as stream:
-            stream.read()
-            path.write_text(path.read_text() * 2)
+    for found_wrong in (False, True):
+        with pytest.raises(ChangingFileError, match="was written to while it was read; it is read at the next look"):
+            with regular_file(path) as stream:
+                stream.read()
+                path.write_text(path.read_text() * 2)
+                if found_wrong:
+                    raise RunFileError(path, "it ends in the middle of a line")
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path):
