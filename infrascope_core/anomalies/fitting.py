@@ -27,6 +27,7 @@ from infrascope_core.anomalies.residuals import Residuals, seconds_apart
 from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.settings import DetectorSettings, FeatureSettings
 from infrascope_core.anomalies.standardisation import Moments, fit_moments
+from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.store.lake import fingerprint
 
@@ -84,7 +85,8 @@ def fit_baseline(
     keys = sample_windows(features, settings)
     if keys.height < settings.min_windows:
         return None
-    features = of_windows(features, keys)
+    if keys.height < features.select(WINDOW_KEY).unique().height or features["windows"].max() != 1:
+        features = of_windows(features, keys)
     names = all_names(features["metric"].unique())
     index, x = window_matrix(features, names)
     moments, keep = _moments(x, names, settings)
@@ -105,6 +107,7 @@ def fit_baseline(
         place,
         (settings.place_windows, settings.place_share) if same_program else None,
         -(-cut.samples // cut.stride),
+        most=settings.pca_windows,
     )
     if compared_with == ITSELF:
         references = replace(references, apart=max(references.overlap, int((place.max() + 1) * _FAR)))
