@@ -11,7 +11,7 @@ from functools import cached_property
 
 import polars as pl
 
-VERSION = 3
+VERSION = 4
 """Version of the contract: raised when a column changes its name or meaning, or goes."""
 
 TEXT, INT, REAL, FLAG = pl.String(), pl.Int64(), pl.Float64(), pl.Boolean()
