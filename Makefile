@@ -8,10 +8,10 @@ DATA   ?= $(or $(INFRASCOPE_DATA),data)
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: demo test check dev bench evaluate docs notebook picture snapshot format hooks clean help
+.PHONY: demo test check dev bench bench-fleet evaluate docs notebook picture snapshot format hooks clean help
 
 help:            ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("InfraScope needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -39,6 +39,9 @@ dev: $(READY)    ## the Dagster UI on localhost, on what `make demo` made
 
 bench: $(READY)  ## ratios against peers, measured side by side in one run
 	$(BIN)/python -m benchmarks
+
+bench-fleet: $(READY) ## what a data set of 98 GB costs: a file, the lake, memory, fits; OUT=FILE keeps the figures as JSON
+	$(BIN)/python -m benchmarks.at_size $(if $(OUT),--out $(OUT))
 
 evaluate: $(READY) ## faults found and missed, beside peers: writes docs/evaluation.md and docs/patterns.md; REAL=DIR adds real data sets
 	$(BIN)/python -m benchmarks.evaluation $(if $(REAL),--real $(REAL))

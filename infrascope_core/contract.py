@@ -11,10 +11,12 @@ from functools import cached_property
 
 import polars as pl
 
-VERSION = 3
+VERSION = 4
 """Version of the contract: raised when a column changes its name or meaning, or goes."""
 
 TEXT, INT, REAL, FLAG = pl.String(), pl.Int64(), pl.Float64(), pl.Boolean()
+SINGLE = pl.Float32()
+"""Single precision, for what fills most of a disk: seven digits, up to 3.4e38."""
 TIME = pl.Datetime("us")
 TEXTS = pl.List(pl.String())
 

@@ -113,6 +113,7 @@ def refresh(
     # fits see all runs of the folder: of two that fill it, the second must not fit on half of what the first brings
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         folder.remember_settings()
+        graph.keep_pruned(folder)
         try:
             with Workers(graph, folder, jobs, _make_elsewhere if graph is GRAPH else None) as workers:
                 work = _Work(folder, graph, on_progress, on_made, workers=workers, only=only)

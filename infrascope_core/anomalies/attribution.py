@@ -217,20 +217,32 @@ def evidence(baseline: Baseline, residuals: Residuals, weights: Array) -> Array:
     ndarray, windows x names
         At least 0; in any unit, the same for a window.
     """
-    combined, within = np.zeros_like(residuals.instant), np.zeros_like(residuals.instant)
     metrics = baseline.single_metrics
     # a feature without a value in this window is no reason, though its average still holds what it had before
     here = np.where(np.isnan(residuals.instant), 0.0, residuals.brief)
     beyond = metrics.of_features(np.log(np.maximum(metrics.ratios(here), 1.0)), here)
     beyond *= np.array([_weight(metric) for metric, _ in baseline.names])
+    others = np.flatnonzero(~beyond.any(axis=1))
+    if len(others):
+        beyond[others] = _of_contributions(baseline, residuals.rows(others), weights[others])
+    return beyond
+
+
+def _of_contributions(baseline: Baseline, residuals: Residuals, weights: Array) -> Array:
+    """What detectors' contributions argue, see `evidence`: windows x names."""
+    combined = np.zeros_like(residuals.instant)
     for column, detector in enumerate(baseline.detectors):
-        seen = residuals.of_kind(detector.sees)
-        if isinstance(detector, SustainedDeviation):
-            within += np.where(np.isnan(residuals.instant), 0.0, detector.explain(seen))
-        else:
-            combined += weights[:, column, None] * _shares(np.maximum(detector.explain(seen), 0.0))
-    combined = np.where(combined.any(axis=1, keepdims=True), combined, within)
-    return np.where(beyond.any(axis=1, keepdims=True), beyond, combined)
+        if not isinstance(detector, SustainedDeviation):
+            contributions = np.maximum(detector.explain(residuals.of_kind(detector.sees)), 0.0)
+            combined += weights[:, column, None] * _shares(contributions)
+    others = np.flatnonzero(~combined.any(axis=1))
+    if len(others):
+        rest = residuals.rows(others)
+        known = ~np.isnan(rest.instant)
+        for detector in baseline.detectors:
+            if isinstance(detector, SustainedDeviation):
+                combined[others] += np.where(known, detector.explain(rest.of_kind(detector.sees)), 0.0)
+    return combined
 
 
 def _shares(parts: Array) -> Array:

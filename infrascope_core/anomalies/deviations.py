@@ -66,7 +66,7 @@ def metric_deviations(names: Names, residuals: Residuals, length: timedelta) -> 
                 {
                     "run_key": run_key,
                     "host": host,
-                    "metric": np.repeat(metrics, len(bounds) - 1),
+                    "metric": pl.Series(metrics).gather(np.repeat(np.arange(len(metrics)), len(bounds) - 1)),
                     "stretch": stretch,
                     "start_ts": at.gather(bounds[:-1]).gather(stretch),
                     "end_ts": at.gather(bounds[1:] - 1).gather(stretch) + length,

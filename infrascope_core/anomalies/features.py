@@ -17,10 +17,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from infrascope_core.anomalies.settings import FeatureSettings
-from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
-from infrascope_core.contract import WINDOW_KEY
-from infrascope_core.frames import numbered
-from infrascope_core.numeric import Array
+from infrascope_core.anomalies.tables import STORED_FEATURES, WINDOW_FEATURES
+from infrascope_core.contract import HOST_KEY, WINDOW_KEY
+from infrascope_core.frames import numbered, split
+from infrascope_core.numeric import Array, Ints, Mask
 
 _INDEX = ("run_key", "host", "sample", "ts")
 _CHUNK_VALUES = 2**19
@@ -36,6 +36,9 @@ EVENT_COUNTER_FEATURES = ("sum_values", "maximum")
 
 STATIC_FEATURES = ("maximum",)
 """A level that has no course within a window, and is watched for leaving its value: a link that trains down."""
+
+DYNAMIC_FEATURES = tuple(feature for feature in STORED_FEATURES if feature != "sum_values")
+"""All that cannot be told from the others."""
 
 _KINDS = ("event_counter", "static")
 
@@ -66,8 +69,8 @@ def window_features(
     Returns
     -------
     polars.DataFrame
-        Table `window_features`, by run, host, window and metric. A window in which a metric has a missing or
-        infinite sample has no row for that metric; a feature that is not defined is null.
+        Table `window_features`, by run, host, metric and window. A window in which a metric has a missing or
+        infinite sample is in no row of that metric; a feature that is not defined is null.
 
     Notes
     -----
@@ -96,7 +99,7 @@ def window_features(
         return WINDOW_FEATURES.empty()
     parts = [
         _host_features(part if part["sample"].is_sorted() else part.sort("sample"), settings, usable, kinds)
-        for _, part in sorted(telemetry.partition_by("run_key", "host", as_dict=True).items(), key=lambda p: p[0])
+        for part in split(telemetry, HOST_KEY)
     ]
     return pl.concat(parts)
 
@@ -108,15 +111,16 @@ def _host_features(
     windows = (host.height - settings.samples) // settings.stride + 1
     if host.height < settings.samples:
         return WINDOW_FEATURES.empty()
-    out = np.full((len(FEATURES), windows, len(metrics)), np.nan)
-    complete = np.ones((windows, len(metrics)), dtype=bool)
+    out = np.full((len(STORED_FEATURES), len(metrics), windows), np.nan, dtype=np.float32)
+    complete = np.ones((len(metrics), windows), dtype=bool)
+    repeats = np.zeros((len(metrics), windows), dtype=bool)
     width = max(1, _CHUNK_VALUES // (windows * settings.samples))
     for kind, features_of, of_kind in (
-        ("dynamic", _features, FEATURES),
+        ("dynamic", _features, DYNAMIC_FEATURES),
         ("event_counter", _event_counter_features, EVENT_COUNTER_FEATURES),
         ("static", _static_features, STATIC_FEATURES),
     ):
-        names, rows = np.flatnonzero(kinds == kind), [FEATURES.index(name) for name in of_kind]
+        names, rows = np.flatnonzero(kinds == kind), [STORED_FEATURES.index(name) for name in of_kind]
         for start in range(0, len(names), width):
             chunk = names[start : start + width]
             columns = [pl.col(metrics[i]).cast(pl.Float64) for i in chunk]
@@ -125,33 +129,62 @@ def _host_features(
             if not finite.all():
                 # A stand-in for missing samples keeps the arithmetic quiet; their windows are left out below.
                 samples = np.where(finite, samples, 0.0)
-                complete[:, chunk] = _windows(finite, settings).all(axis=2).T
+                complete[chunk] = _windows(finite, settings).all(axis=2)
             with np.errstate(all="ignore"):
-                features = features_of(_windows(samples, settings))
+                features = features_of(_windows(samples, settings)).astype(np.float32)
             # what overflowed is not known
             features[~np.isfinite(features)] = np.nan
+            repeats[chunk, 1:] = (features.view(np.int32)[..., 1:] == features.view(np.int32)[..., :-1]).all(axis=0)
             for row, values in zip(rows, features, strict=True):
-                out[row][:, chunk] = values.T
-    kept = np.flatnonzero(complete.ravel())
-    window, metric = np.divmod(kept, len(metrics))
+                out[row, chunk] = values
+    kept, lasting = _stretches(complete, repeats)
+    metric, window = np.divmod(kept, windows)
     starts = host["ts"].gather(np.arange(windows) * settings.stride)
     return (
         pl.DataFrame(
             {
                 "run_key": pl.repeat(host["run_key"][0], len(kept), eager=True),
                 "host": pl.repeat(host["host"][0], len(kept), eager=True),
-                "window": window,
                 "metric": pl.Series(metrics).gather(metric),
+                "window": window,
+                "windows": lasting,
                 "start_ts": starts.gather(window),
+                "samples": pl.repeat(settings.samples, len(kept), eager=True),
                 **{
                     name: pl.Series(values.ravel()[kept], nan_to_null=True)
-                    for name, values in zip(FEATURES, out, strict=True)
+                    for name, values in zip(STORED_FEATURES, out, strict=True)
                 },
             }
         )
         .select(WINDOW_FEATURES.schema.names())
         .cast(WINDOW_FEATURES.schema)
     )
+
+
+def _stretches(complete: Mask, repeats: Mask) -> tuple[Ints, Ints]:
+    """First windows of stretches in which a metric has the same features, and how many windows each has.
+
+    Parameters
+    ----------
+    complete, repeats : ndarray of bool, metrics x windows
+        The metric has features there; they are those of the window before.
+
+    Returns
+    -------
+    first, lasting : ndarray of int
+        Places in the flat metrics x windows, and numbers of windows. Every window of which a metric has features is the
+        first of some stretch, so that its time is known.
+    """
+    begins = complete.copy()
+    begins[:, 1:] &= ~(repeats[:, 1:] & complete[:, :-1])
+    for window in np.flatnonzero(complete.any(axis=0) & ~begins.any(axis=0)):
+        begins[complete[:, window].argmax(), window] = True
+    ends = begins | ~complete
+    ends[:, 0] = True
+    edges = np.flatnonzero(ends)
+    lasting = np.diff(edges, append=ends.size)
+    first = begins.ravel()[edges]
+    return edges[first], lasting[first]
 
 
 def _windows(values: NDArray[_T], settings: FeatureSettings) -> NDArray[_T]:
@@ -186,7 +219,7 @@ def _features(x: Array) -> Array:
     Returns
     -------
     ndarray, features x metrics x windows
-        In the order of `FEATURES`; what is not defined is NaN, what overflowed is NaN or infinite.
+        In the order of `DYNAMIC_FEATURES`; what is not defined is NaN, what overflowed is NaN or infinite.
     """
     n = x.shape[-1]
     # a vectorised sort of short rows is several times faster than `numpy.median`, and gives both ends as well
@@ -219,7 +252,6 @@ def _features(x: Array) -> Array:
     return np.stack(
         [
             mean,
-            variance,
             np.sqrt(variance),
             np.where(shapely, skewness, np.nan),
             np.where(shapely, kurtosis, np.nan),
@@ -228,7 +260,6 @@ def _features(x: Array) -> Array:
             ordered[..., (n - 1) // 2 : n // 2 + 1].mean(axis=-1),
             np.where(shapely & (variance > _VARIANCE_IS_ZERO), autocorrelation, np.nan),
             slope,
-            total,
             _sum(np.abs(steps)) / (n - 1),
             np.where(shapely, _dickey_fuller(d[..., :-1], steps), np.nan),
         ]
@@ -270,18 +301,87 @@ def feature_matrix(features: pl.DataFrame, names: Sequence[tuple[str, str]]) -> 
     matrix : ndarray, windows x names
         NaN where a feature is missing.
     """
-    keys, window = numbered(features, WINDOW_KEY, "start_ts")
+    keys, place = _numbered_windows(features)
     matrix = np.full((keys.height, len(names)), np.nan)
     cells = matrix.reshape(-1)
-    # The cells that each row of the features fills begin at `first`; whole features are never copied in a join.
-    first = window * len(names)
     codes = {metric: code for code, metric in enumerate(dict.fromkeys(metric for metric, _ in names))}
     code = features["metric"].replace_strict(codes, default=len(codes), return_dtype=pl.Int64).to_numpy()
     columns = {feature: np.full(len(codes) + 1, -1) for feature in dict.fromkeys(feature for _, feature in names)}
     for column, (metric, feature) in enumerate(names):
         columns[feature][codes[metric]] = column
+    lasting = features["windows"].to_numpy()
+    known = {*features.columns, "variance"}
     for feature, column_of_code in columns.items():
-        column_of_row = column_of_code[code]
-        wanted = slice(None) if (column_of_row >= 0).all() else column_of_row >= 0
-        cells[(first + column_of_row)[wanted]] = features[feature].to_numpy()[wanted]
+        if feature not in known:
+            continue
+        column = column_of_code[code]
+        rows = np.flatnonzero(column >= 0)
+        values = _values(features, feature)[rows]
+        # the windows of a host are numbered one after the other, and a metric's stretch has no hole
+        many = np.flatnonzero(lasting[rows] > 1)
+        times = lasting[rows[many]]
+        later = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        spread = np.repeat(many, times)
+        cells[place[rows] * len(names) + column[rows]] = values
+        cells[(place[rows[spread]] + later) * len(names) + column[rows[spread]]] = values[spread]
     return keys, matrix
+
+
+def _values(features: pl.DataFrame, feature: str) -> Array:
+    """A feature of each row, also where it is not kept because others tell it."""
+    if feature == "variance":
+        return np.asarray(_values(features, "standard_deviation") ** 2)
+    values = features[feature].to_numpy().astype(np.float64)
+    if feature == "sum_values":
+        told = _values(features, "mean") * features["samples"].to_numpy()
+        values = np.where(np.isnan(values), told, values)
+    return values
+
+
+def _numbered_windows(features: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """The distinct windows of features, sorted, with their times; and the place of each row's first among them."""
+    hosts, host = numbered(features, HOST_KEY)
+    window, lasting = features["window"].to_numpy(), features["windows"].to_numpy()
+    # hosts lie one after the other on a line, each with as much room as its windows need
+    room = np.zeros(hosts.height + 1, dtype=np.int64)
+    np.maximum.at(room[1:], host, window + lasting)
+    begins = np.cumsum(room)
+    on_line = begins[host] + window
+    rows = np.full(begins[-1] + 1, -1)
+    rows[on_line] = np.arange(len(window))
+    covered = np.zeros(begins[-1] + 1, dtype=np.int64)
+    np.add.at(covered, on_line, 1)
+    np.add.at(covered, on_line + lasting, -1)
+    there = np.cumsum(covered) > 0
+    at = np.flatnonzero(there)
+    place = np.cumsum(there) - 1
+    of = np.searchsorted(begins, at, side="right") - 1
+    # a window's time is that of a row that begins with it, if the features are whole
+    known = pl.Series(rows[at]).replace(-1, None)
+    windows = hosts[of].with_columns(window=pl.Series(at - begins[of]), start_ts=features["start_ts"].gather(known))
+    return windows, place[on_line]
+
+
+def of_windows(features: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """The features of some windows.
+
+    Parameters
+    ----------
+    features : polars.DataFrame
+        Table `window_features`, in any order.
+    chosen : polars.DataFrame
+        `run_key`, `host`, `window`.
+
+    Returns
+    -------
+    polars.DataFrame
+        The table again, with a row for each window.
+    """
+    times = features.select(*WINDOW_KEY, "start_ts").unique(WINDOW_KEY).join(chosen, on=WINDOW_KEY, how="semi")
+    each = features.drop("start_ts").with_columns(window=pl.int_ranges("window", pl.col("window") + pl.col("windows")))
+    return (
+        each.explode("window")
+        .join(times, on=WINDOW_KEY, how="inner", maintain_order="left")
+        .with_columns(windows=pl.lit(1, pl.Int64))
+        .select(WINDOW_FEATURES.schema.names())
+    )

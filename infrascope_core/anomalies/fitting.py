@@ -18,6 +18,7 @@ from infrascope_core.anomalies import calibration, materiality
 from infrascope_core.anomalies.baseline import ANY, ITSELF, Baseline, Identity
 from infrascope_core.anomalies.calibration import Calibration, Prior, shipped_prior
 from infrascope_core.anomalies.detectors import Detector, calibration_groups, unfitted
+from infrascope_core.anomalies.features import of_windows
 from infrascope_core.anomalies.levels import between_runs, by_host, is_long, level, quiet_share
 from infrascope_core.anomalies.materiality import by_feature, least_changes, of_shapes
 from infrascope_core.anomalies.matrix import PSEUDO_FEATURES, Names, all_names, window_matrix
@@ -30,7 +31,7 @@ from infrascope_core.contract import WINDOW_KEY
 from infrascope_core.numeric import Array, Ints, Mask
 from infrascope_core.store.lake import fingerprint
 
-CODE_VERSION = fingerprint("5", materiality.CODE_VERSION, calibration.CODE_VERSION)
+CODE_VERSION = fingerprint("6", materiality.CODE_VERSION, calibration.CODE_VERSION)
 """Raise it when a baseline fitted on the same windows would differ."""
 _TURN = 10
 """Windows of a run that go into one fold together, because neighbours share samples."""
@@ -84,7 +85,8 @@ def fit_baseline(
     keys = sample_windows(features, settings)
     if keys.height < settings.min_windows:
         return None
-    features = features.join(keys, on=WINDOW_KEY, how="semi")
+    if keys.height < features.select(WINDOW_KEY).unique().height or features["windows"].max() != 1:
+        features = of_windows(features, keys)
     names = all_names(features["metric"].unique())
     index, x = window_matrix(features, names)
     moments, keep = _moments(x, names, settings)
@@ -105,6 +107,7 @@ def fit_baseline(
         place,
         (settings.place_windows, settings.place_share) if same_program else None,
         -(-cut.samples // cut.stride),
+        most=settings.pca_windows,
     )
     if compared_with == ITSELF:
         references = replace(references, apart=max(references.overlap, int((place.max() + 1) * _FAR)))

@@ -34,27 +34,20 @@ def window_matrix(features: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, A
     -------
     tuple
         As `feature_matrix`. A metric is missing from a window in which it has no maximum, and still where it has and
-        its minimum is the same.
+        its standard deviation is 0: in single precision, a minimum and a maximum may be the same that are not.
     """
-    feature = np.array([name for _, name in names])
-    pseudo = {name: np.flatnonzero(feature == name).tolist() for name in PSEUDO_FEATURES}
-    real = np.flatnonzero(~np.isin(feature, PSEUDO_FEATURES)).tolist()
-    wanted = [names[i] for i in real]
+    pseudo = {kind: [i for i, (_, name) in enumerate(names) if name == kind] for kind in PSEUDO_FEATURES}
     # what the pseudo-features are made from, where it is not among the names itself
-    ends = {(names[i][0], "maximum") for part in pseudo.values() for i in part}
-    ends |= {(names[i][0], "minimum") for i in pseudo[STILL]}
-    wanted += sorted(ends.difference(wanted))
-    windows, found = feature_matrix(features, wanted)
-    if not ends:
-        return windows, found
+    read = {(names[i][0], "maximum") for part in pseudo.values() for i in part}
+    read |= {(names[i][0], "standard_deviation") for i in pseudo[STILL]}
+    wanted = [*names, *sorted(read.difference(names))]
+    windows, matrix = feature_matrix(features, wanted)
     column = {name: i for i, name in enumerate(wanted)}
-    matrix = np.empty((windows.height, len(names)))
-    matrix[:, real] = found[:, : len(real)]
-    for name, columns in pseudo.items():
-        high = found[:, [column[names[i][0], "maximum"] for i in columns]]
-        if name == MISSING:
-            matrix[:, columns] = np.isnan(high)
+    for kind, columns in pseudo.items():
+        missing = np.isnan(matrix[:, [column[names[i][0], "maximum"] for i in columns]])
+        if kind == STILL:
+            spread = matrix[:, [column[names[i][0], "standard_deviation"] for i in columns]]
+            matrix[:, columns] = np.where(missing | np.isnan(spread), np.nan, spread == 0)
         else:
-            low = found[:, [column[names[i][0], "minimum"] for i in columns]]
-            matrix[:, columns] = np.where(np.isnan(high) | np.isnan(low), np.nan, high == low)
-    return windows, matrix
+            matrix[:, columns] = missing
+    return windows, matrix[:, : len(names)]

@@ -171,11 +171,11 @@ PRODUCTS = (
         Scope.PER_RUN,
         lambda folder, key: (features_of_run(folder, key), structure_of_run(folder, key)),
         inputs=(TELEMETRY, Part(METRIC_CATALOG, watched_as_text)),
-        code_version="4",
+        code_version="5",
         settings=("features",),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         libraries=("numpy",),
-        decisions=(8, 29),
+        decisions=(8, 29, 40),
     ),
     Product(
         _STAGE,

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from infrascope_core.anomalies.baseline import ANY, Baseline
+from infrascope_core.anomalies.features import of_windows
 from infrascope_core.anomalies.fitting import fit_baseline
 from infrascope_core.anomalies.model_file import load_baseline
 from infrascope_core.anomalies.sampling import sample_windows
@@ -99,9 +100,10 @@ def baseline_of(folder: DataFolder, key: str) -> Baseline | None:
 def _past_of_run(folder: DataFolder, key: str) -> Baseline | None:
     """A baseline of a run's own first windows."""
     run, settings = run_file(folder, key), folder.settings
-    features = folder.lake.read(WINDOW_FEATURES, key).filter(pl.col("window") < settings.detectors.past_windows)
+    features = folder.lake.read(WINDOW_FEATURES, key)
+    past = features.select(WINDOW_KEY).filter(pl.col("window") < settings.detectors.past_windows)
     return fit_baseline(
-        features,
+        of_windows(features, past),
         str(run["platform"]),
         str(run["phase"]),
         str(run["workload"]),

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from infrascope_core.numeric import Array, Arrays, Ints, Mask, Single, one_thread, principal_axes, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, Single, one_thread, principal_axes, stored_array, thinned
 
 _BOUND = 5.0
 """Standardised features are held within this while similar windows are looked for, so that a few features that are
@@ -63,12 +63,19 @@ class References:
 
     @classmethod
     def learn(
-        cls, z: Array, run_keys: Sequence[str], place: Ints, band: tuple[int, float] | None, overlap: int
+        cls,
+        z: Array,
+        run_keys: Sequence[str],
+        place: Ints,
+        band: tuple[int, float] | None,
+        overlap: int,
+        *,
+        most: int = 1_200,
     ) -> References:
-        """Make a library of standardised windows x features."""
+        """Make a library of standardised windows x features; its axes are learnt from at most so many windows."""
         runs = tuple(sorted(set(run_keys)))
         code = {key: i for i, key in enumerate(runs)}
-        _, axes = principal_axes(_bounded(z), lambda values: _COORDINATES)
+        _, axes = principal_axes(_bounded(thinned(z, most)), lambda values: _COORDINATES)
         return cls(
             z.astype(np.float16),
             np.array([code[key] for key in run_keys], dtype=np.int64),

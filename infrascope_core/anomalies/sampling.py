@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from infrascope_core.anomalies.features import of_windows
 from infrascope_core.anomalies.settings import DetectorSettings
 from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.contract import WINDOW_KEY
@@ -37,7 +38,7 @@ def sampled_features(files: Sequence[Path], settings: DetectorSettings) -> pl.Da
     chosen = sample_windows(pl.concat(index), settings)
     runs = set(chosen["run_key"].unique())
     some = (file for file, windows in zip(files, index, strict=True) if not runs.isdisjoint(windows["run_key"]))
-    features = (pl.read_parquet(file, glob=False).join(chosen, on=WINDOW_KEY, how="semi") for file in some)
+    features = (of_windows(pl.read_parquet(file, glob=False), chosen) for file in some)
     return pl.concat([WINDOW_FEATURES.empty(), *features])
 
 

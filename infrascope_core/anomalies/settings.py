@@ -52,6 +52,9 @@ class DetectorSettings(Section):
     window in ten has."""
     pca_variance: float = Field(0.95, gt=0, le=1)
     """Share of the variance that the principal components keep (Reveal, section 4.3)."""
+    pca_windows: int = Field(1_200, ge=60)
+    """Most windows of a baseline, evenly over all, that principal components are learnt from: of windows that follow
+    each other, two share most of their samples."""
     trees: int = Field(100, ge=1)
     """Trees of the Isolation Forest (the default of scikit-learn)."""
     random_state: int = 0

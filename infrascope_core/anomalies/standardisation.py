@@ -25,8 +25,9 @@ NOVELTY = 3.0
 moved one or the other moves in every new run."""
 _NEAR_CONSTANT = 0.01
 """A constant that departs by less than this share of it has not moved (the bound of docs/design.md, Recipes)."""
-_LEAST_RELATIVE_SCALE = 1e-9
-"""A standard deviation this small beside the feature's magnitude is rounding, not movement."""
+_LEAST_RELATIVE_SCALE = 1e-7
+"""A standard deviation this small beside the feature's magnitude is rounding, not movement: features are kept in single
+precision (docs/adr/0040)."""
 _MOST_MISSING = 0.5
 """A feature missing from more of the windows than this cannot be judged."""
 _LEAST_ROBUST_SHARE = 0.1

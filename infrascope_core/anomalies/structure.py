@@ -18,7 +18,9 @@ from infrascope_core.anomalies.alarms import stretches
 from infrascope_core.anomalies.matrix import MISSING, STILL
 from infrascope_core.anomalies.settings import FeatureSettings
 from infrascope_core.anomalies.tables import STRUCTURAL_CHANGES
-from infrascope_core.numeric import Array, Ints, Mask
+from infrascope_core.contract import HOST_KEY
+from infrascope_core.frames import split
+from infrascope_core.numeric import Array, Ints, Mask, quantiles
 from infrascope_core.run_files.columns import instance, is_differenced, subsystem
 from infrascope_core.run_files.telemetry import KEY_COLUMNS
 
@@ -101,7 +103,7 @@ def structural_changes(telemetry: pl.DataFrame, settings: FeatureSettings) -> pl
     """
     parts = [STRUCTURAL_CHANGES.empty()]
     metrics = [name for name in telemetry.columns if name not in KEY_COLUMNS]
-    for _, host in sorted(telemetry.partition_by("run_key", "host", as_dict=True).items(), key=lambda part: part[0]):
+    for host in split(telemetry, HOST_KEY):
         ordered = host if host["sample"].is_sorted() else host.sort("sample")
         if ordered.height < 2 * settings.samples:
             continue
@@ -172,8 +174,10 @@ def _still(
     complete = _windowed(present, settings) == settings.samples
     changes = np.where(complete, _windowed(changed, settings), np.nan)
     known = complete.sum(axis=0) >= 2
+    # a tenth of the windows of a lively metric change that often, each of them that often
+    known &= changed.sum(axis=0) >= _LIVELY * (settings.samples - 1)
     usual = np.zeros(values.shape[1])
-    usual[known] = np.nanquantile(changes[:, known], _USUAL, axis=0)
+    usual[known] = quantiles(changes[:, known], (_USUAL,))[0]
     lively = usual >= _LIVELY * (settings.samples - 1)
     hardly = lively & (changes <= _HARDLY * usual)
     found: list[_Change] = []
@@ -268,6 +272,7 @@ def _sensor(metric: str) -> str:
 
 def _windowed(flags: Mask, settings: FeatureSettings) -> Array:
     """How many of each window's samples are flagged: windows x columns."""
-    total = np.zeros((len(flags) + 1, flags.shape[1]), dtype=np.int32)
+    # metrics lie one after the other, in the telemetry as in what is made of it
+    total = np.zeros((len(flags) + 1, flags.shape[1]), dtype=np.int32, order="F")
     np.cumsum(flags, axis=0, out=total[1:])
     return np.asarray((total[settings.samples :] - total[: -settings.samples])[:: settings.stride], dtype=np.float64)

@@ -12,6 +12,7 @@ from infrascope_core.contract import (
     PLATFORM,
     REAL,
     RUN_KEY,
+    SINGLE,
     START_TS,
     SUBSYSTEM,
     TEXT,
@@ -40,19 +41,31 @@ FEATURES = (
     'dickey_fuller__attr_"teststat"',
 )
 """The features of a window, under tsfresh's names (without the metric's prefix)."""
-_OF_FEATURES = tuple(f"window_features.{feature}" for feature in FEATURES)
+STORED_FEATURES = tuple(feature for feature in FEATURES if feature != "variance")
+"""Those that are kept: the variance is the square of the standard deviation."""
+_OF_FEATURES = tuple(f"window_features.{feature}" for feature in STORED_FEATURES)
+_MEANINGS = {
+    "standard_deviation": "as tsfresh defines it; its square is the variance",
+    "sum_values": "as tsfresh defines it, of event counters; of other metrics it is the mean times the samples",
+}
 
 WINDOW_FEATURES = Table(
     "window_features",
-    "Statistical and temporal features of every usable metric in sliding windows.",
+    "Statistical and temporal features of every usable metric in sliding windows. Successive windows in which a metric "
+    "has the same features are one row; every window is the first of some row.",
     (*WINDOW_KEY, "metric"),
     (
         RUN_KEY,
         HOST,
-        WINDOW,
         METRIC,
+        WINDOW,
+        Column("windows", INT, "number of windows, this one and those that follow it, that the row holds for"),
         START_TS,
-        *(Column(f, REAL, "as tsfresh defines it; none where a sample is missing") for f in FEATURES),
+        Column("samples", INT, "samples of a window"),
+        *(
+            Column(f, SINGLE, _MEANINGS.get(f, "as tsfresh defines it; none where it is not defined"))
+            for f in STORED_FEATURES
+        ),
     ),
     bulk=True,
 )

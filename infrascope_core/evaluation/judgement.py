@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from infrascope_core.anomalies.features import feature_matrix
+from infrascope_core.anomalies.features import feature_matrix, of_windows
 from infrascope_core.anomalies.run_features import reanalysed_hosts
 from infrascope_core.anomalies.sampling import sample_windows
 from infrascope_core.anomalies.tables import ANOMALY_SCORES, BASELINES, FEATURES, WINDOW_FEATURES
@@ -288,7 +288,7 @@ def _fit_peers(folder: DataFolder, references: Sequence[str], data: str) -> _Fit
     if data == "features":
         windows = pl.concat([folder.lake.read(WINDOW_FEATURES, key) for key in references])
         chosen = sample_windows(windows, folder.settings.detectors)
-        windows = windows.join(chosen, on=chosen.columns, how="semi")
+        windows = of_windows(windows, chosen)
         columns: tuple[object, ...] = tuple((m, f) for m in windows["metric"].unique().sort() for f in FEATURES)
         matrix = feature_matrix(windows, columns)[1]  # type: ignore[arg-type]  # pairs
     else:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.contract import HOST_KEY
+from infrascope_core.frames import numbered
 from infrascope_core.numeric import Array, Ints, Mask, buckets, least_and_largest
 from infrascope_core.pages.packing import as_bytes, as_singles
 from infrascope_core.pages.settings import PageSettings
@@ -89,10 +90,17 @@ class RunTables:
             for (host,), own in of_host.items()
         }
 
+    def expected(self, host: str, metric: str) -> pl.DataFrame | None:
+        """Rows of `deviations` of a metric that has an expected value, in time."""
+        rows, place, number = self._expected
+        return rows[np.flatnonzero(number == place[host, metric])] if (host, metric) in place else None
+
     @cached_property
-    def expected(self) -> dict[tuple[object, ...], pl.DataFrame]:
-        """Rows of `deviations` by host and metric, in time, of metrics that have an expected value."""
-        return self.deviations.drop_nulls("expected_low").partition_by("host", "metric", as_dict=True)
+    def _expected(self) -> tuple[pl.DataFrame, dict[tuple[object, ...], int], Ints]:
+        # a page shows a few of hundreds of metrics: a frame for each would take longer than all else
+        rows = self.deviations.drop_nulls("expected_low")
+        metrics, number = numbered(rows, ("host", "metric"))
+        return rows, {key: place for place, key in enumerate(metrics.iter_rows())}, number
 
 
 def usual_step(windows: pl.DataFrame, otherwise: float) -> float:
@@ -309,7 +317,7 @@ def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _expected(tables: RunTables, host: str, metric: str) -> dict[str, str] | None:
     """Least and largest value of the reference windows that those of each stretch were compared with."""
-    own = tables.expected.get((host, metric))
+    own = tables.expected(host, metric)
     if own is None:
         return None
     begin, _ = tables.stretches[host]
@@ -470,7 +478,7 @@ def _heat(tables: RunTables, settings: PageSettings) -> dict[str, Any]:
             tables.deviations.sort("host", "metric", "stretch").partition_by("host", as_dict=True).items()
         ):
             begin, end = tables.stretches[str(host)]
-            rows = [row[metric] for metric in own["metric"].unique(maintain_order=True)]
+            rows = np.array([row[metric] for metric in own["metric"].unique(maintain_order=True)])
             deviation = own["deviation"].to_numpy().reshape(len(rows), len(begin))
             for stretch, (first, last) in enumerate(zip(*columns.between(begin, end), strict=True)):
                 cells = strip.cells[rows, first : last + 1]

@@ -27,7 +27,9 @@ _CONSTANT = 1e-6
 _DIGITS = 9
 """Distances are rounded, so that those of equal runs are equal however they are summed up."""
 _AT_ONCE = 256
-"""Runs that are left out in one step: what bounds the memory."""
+"""Runs that are left out in one step ..."""
+_NUMBERS = 2**22
+"""... and numbers of one temporary array: what bounds the memory."""
 _DIFFERENCES = 3
 """Most metric groups that are named."""
 
@@ -42,7 +44,7 @@ def run_identity(runs: Sequence[Signature], groups: Sequence[str], settings: Ide
     groups : sequence of str
         The metric groups of their figures.
     settings : IdentitySettings
-        `false_unknown`.
+        `false_unknown`, `usual_runs`.
 
     Returns
     -------
@@ -61,10 +63,11 @@ def run_identity(runs: Sequence[Signature], groups: Sequence[str], settings: Ide
     if not runs:
         return RUN_IDENTITY.empty()
     fleet = _Fleet.of(runs)
-    usual = fleet.from_own()
+    asked = _asked(len(runs), settings)
+    usual = fleet.from_own(asked)
     rows = []
     for number, run in enumerate(runs):
-        others = np.delete(usual[:, number], number)
+        others = usual[asked != number, number]
         found = _Found.of(fleet, number, others[np.isfinite(others)])
         status = found.status(settings)
         differs = status in (OTHER, UNKNOWN) and found.unlike is not None
@@ -86,6 +89,13 @@ def run_identity(runs: Sequence[Signature], groups: Sequence[str], settings: Ide
             }
         )
     return pl.DataFrame(rows, schema=RUN_IDENTITY.schema, orient="row").sort("platform", "run_key", "host")
+
+
+def _asked(runs: int, settings: IdentitySettings) -> Ints:
+    """Numbers of the runs that say what is usual: all, or a seeded choice."""
+    if runs <= settings.usual_runs:
+        return np.arange(runs)
+    return np.sort(np.random.default_rng(0).choice(runs, settings.usual_runs, replace=False))
 
 
 def runs_needed(settings: IdentitySettings) -> int:
@@ -186,26 +196,44 @@ class _Fleet:
         common = self.known & self.known[number] & (weights > 0)
         return _mean((self._squares(number) * common) @ weights, common.sum(axis=-1))
 
-    def from_own(self) -> Array:
-        """Distance of each run from the nearest other of its workload, when another one is left out: runs x left out.
+    def from_own(self, asked: Ints) -> Array:
+        """Distance of some runs from the nearest other of their workload, when another one is left out.
 
-        Infinite where there is no other.
+        Parameters
+        ----------
+        asked : ndarray of int
+            Numbers of runs, sorted.
+
+        Returns
+        -------
+        ndarray, asked x runs
+            Infinite where there is no other.
         """
-        runs = len(self.claim)
-        found = np.full((runs, runs), np.inf)
+        found = np.full((len(asked), len(self.claim)), np.inf)
         for workload in range(int(self.claim.max()) + 1):
             own = np.flatnonzero(self.claim == workload)
-            pairs = ((self.figures[own, None] - self.figures[None, own]) ** 2).sum(axis=-1)
-            common = (self.known[own, None] & self.known[None, own]).astype(np.float64)
-            pairs *= common
-            for first in range(0, runs, _AT_ONCE):
-                left_out = np.arange(first, min(first + _AT_ONCE, runs))
-                weights = self.weights[left_out].T
-                away = _mean(pairs @ weights, common @ (weights > 0).astype(np.float64))
-                away[self.together[np.ix_(own, own)]] = np.inf
-                here = np.flatnonzero(np.isin(left_out, own))
-                away[:, np.searchsorted(own, left_out[here]), here] = np.inf
-                found[np.ix_(own, left_out)] = away.min(axis=1, initial=np.inf)
+            of_workload = np.flatnonzero(self.claim[asked] == workload)
+            rows = max(1, _NUMBERS // (len(own) * max(_AT_ONCE, self.figures[0].size)))
+            for first in range(0, len(of_workload), rows):
+                some = of_workload[first : first + rows]
+                found[some] = self._from_own(asked[some], own)
+        return found
+
+    def _from_own(self, some: Ints, own: Ints) -> Array:
+        """The same for some of the runs of a workload, `own`: some x runs."""
+        runs = len(self.claim)
+        found = np.empty((len(some), runs))
+        pairs = ((self.figures[some, None] - self.figures[None, own]) ** 2).sum(axis=-1)
+        common = (self.known[some, None] & self.known[None, own]).astype(np.float64)
+        pairs *= common
+        for first in range(0, runs, _AT_ONCE):
+            left_out = np.arange(first, min(first + _AT_ONCE, runs))
+            weights = self.weights[left_out].T
+            away = _mean(pairs @ weights, common @ (weights > 0).astype(np.float64))
+            away[self.together[np.ix_(some, own)]] = np.inf
+            here = np.flatnonzero(np.isin(left_out, own))
+            away[:, np.searchsorted(own, left_out[here]), here] = np.inf
+            found[:, left_out] = away.min(axis=1, initial=np.inf)
         return found
 
     def differences(self, number: int, other: int | None) -> list[int]:

@@ -40,6 +40,10 @@ class IdentitySettings(Section):
 
     false_unknown: float = Field(0.09, gt=0, lt=1)
     """Share of the runs that are what they claim, of which it may be denied; 9 % takes 11 other runs."""
+    usual_runs: int = Field(300, ge=20)
+    """Most runs of a platform whose distances from their own workloads say what is usual, a seeded choice: a share of
+    9 % is then met to 1.7 % (the standard deviation of a binomial share), and time grows with the square of the runs
+    instead of their cube."""
 
 
 class PhaseSettings(Section):

@@ -15,6 +15,8 @@ from infrascope_core.reports.tables import ANOMALY_EPISODES
 
 PRESENCE = "maximum"
 """A feature that every metric has which has data in a window, whatever its class."""
+OF_FEATURES = ("host", "metric", "window", "windows", PRESENCE)
+"""Columns of `window_features` that a report looks at."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Evidence:
     run : mapping
         Its row of `run_files`.
     features : polars.DataFrame
-        `window_features`; host, window, metric and the column `PRESENCE` are enough.
+        `window_features`; the columns `OF_FEATURES` are enough.
     offsets : polars.DataFrame
         Table `level_offsets`.
     deviations : polars.DataFrame

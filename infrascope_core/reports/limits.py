@@ -118,9 +118,10 @@ def _limits_of_data(evidence: Evidence, settings: ReportSettings) -> Iterator[st
 
 def _vanished(features: pl.DataFrame, settings: ReportSettings) -> list[str]:
     """Metrics that had values in the run and have none in its last part."""
-    seen = pl.col("window").filter(pl.col(PRESENCE).is_not_null())
+    until = pl.col("window") + pl.col("windows") - 1
+    seen = until.filter(pl.col(PRESENCE).is_not_null())
     return (
-        features.with_columns(last=pl.col("window").max().over("host"), number=pl.col("window").n_unique().over("host"))
+        features.with_columns(last=until.max().over("host"), number=pl.col("window").n_unique().over("host"))
         .group_by("host", "metric")
         .agg(seen.max().alias("seen"), pl.col("last", "number").first())
         .filter(pl.col("seen") < pl.col("last") - settings.vanished_share * pl.col("number"))["metric"]

@@ -17,7 +17,7 @@ from infrascope_core.patterns.tables import ASSOCIATION_RULES
 from infrascope_core.quality.tables import QUALITY_METRICS
 from infrascope_core.reports.anomaly_patterns import JUDGED, anomaly_patterns, counted
 from infrascope_core.reports.episodes import build_episodes
-from infrascope_core.reports.evidence import PRESENCE, ComparedWith, Evidence
+from infrascope_core.reports.evidence import OF_FEATURES, ComparedWith, Evidence
 from infrascope_core.reports.rendering import as_json, as_markdown, as_row
 from infrascope_core.reports.tables import ANOMALY_EPISODES, ANOMALY_PATTERNS, ANOMALY_REPORT
 from infrascope_core.reports.verdict import run_report
@@ -50,7 +50,7 @@ def _anomaly_report(folder: DataFolder, key: str) -> pl.DataFrame:
         Evidence(
             run_file(folder, key),
             lake.read(QUALITY_METRICS, key),
-            lake.read(WINDOW_FEATURES, key, ["host", "window", "metric", PRESENCE]),
+            lake.read(WINDOW_FEATURES, key, OF_FEATURES),
             scores,
             lake.read(ANOMALY_REASONS, key),
             lake.read(ANOMALY_EPISODES, key),

@@ -259,6 +259,12 @@ class Graph:
         # what is read first is emptied last: an interruption leaves a run that is pruned once more
         return sum(folder.lake.empty(table, run_key) for table in reversed(self._bulky))
 
+    def keep_pruned(self, folder: DataFolder) -> None:
+        """Give what was dropped by an earlier version the columns of today, so that all runs can be read together."""
+        for run_key in self._keys(folder):
+            if self.is_pruned(folder, run_key):
+                self.prune(folder, run_key)
+
     def is_pruned(self, folder: DataFolder, run_key: str) -> bool:
         """Whether the samples of a run were dropped."""
         return any(folder.lake.is_emptied(table, run_key) for table in self._bulky[:1])

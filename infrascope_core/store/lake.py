@@ -28,7 +28,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _LEAST_PROBE = 2**16
 _EMPTIED = "emptied"
-"""What stands in the place of a version where the rows of a run were dropped on purpose."""
+"""What stands in the place of a version where the rows of a run were dropped on purpose, followed by the columns."""
 _ROWS_PER_GROUP = 122_880
 """DuckDB's own row-group size: readers of the lake are mostly DuckDB."""
 
@@ -177,8 +177,10 @@ class Lake:
                 raise
             return _one_below_the_other(whole, table)
 
-    def empty(self, table: Table | str, run_key: str) -> int:
-        """Drop the rows of a run's product on purpose: it stays current, with its columns, and says so.
+    def empty(self, table: Table, run_key: str) -> int:
+        """Drop the rows of a run's product on purpose: it stays current, with the table's columns, and says so.
+
+        One that was emptied by an earlier version, whose table had other columns, gets those of today.
 
         Returns
         -------
@@ -187,19 +189,20 @@ class Lake:
         """
         path = self.path(table, run_key)
         before, footer = stat_of(path), self._footers.of(str(path))
-        if before is None or footer is None or footer[1] == _EMPTIED:
+        emptied = f"{_EMPTIED} {fingerprint(*(f'{name} {dtype}' for name, dtype in table.schema.items()))}"
+        if before is None or footer is None or footer[1] == emptied:
             return 0
-        nothing = pl.DataFrame(schema=pl.read_parquet_schema(path))
+        nothing = pl.DataFrame(schema=pl.read_parquet_schema(path)) if table.wide else table.empty()
         with aside(target := path) as place:
-            nothing.write_parquet(place, compression="zstd", metadata={FINGERPRINT: footer[0], VERSION: _EMPTIED})
+            nothing.write_parquet(place, compression="zstd", metadata={FINGERPRINT: footer[0], VERSION: emptied})
             stat = stat_of(place)
-        self._footers.note(str(target), stat, (footer[0], _EMPTIED))
+        self._footers.note(str(target), stat, (footer[0], emptied))
         return before[0] - (stat[0] if stat else 0)
 
     def is_emptied(self, table: Table | str, run_key: str) -> bool:
         """Whether the rows of a run's product were dropped on purpose."""
         footer = self._footers.of(self._file(table, run_key))
-        return footer is not None and footer[1] == _EMPTIED
+        return footer is not None and footer[1].startswith(_EMPTIED)
 
     def has(self, table: Table | str, run_key: str | None = None) -> bool:
         """Whether the product exists."""

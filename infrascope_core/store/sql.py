@@ -6,6 +6,8 @@ Statements run in a private in-memory database on one thread: the same bytes com
 from __future__ import annotations
 
 import glob
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
@@ -18,6 +20,7 @@ Relation = pl.DataFrame | Sequence[Path]
 """What a statement reads: a frame, or Parquet files of the lake (in the order given)."""
 
 _MEMORY_LIMIT = "1GB"
+"""What does not fit lies on the disk meanwhile, where temporary files do, and not in the folder that one is in."""
 
 
 @lru_cache(maxsize=1)
@@ -26,7 +29,8 @@ def _database() -> duckdb.DuckDBPyConnection:
 
     Its cursors share nothing, because the relations they read are registered or temporary, and so their own.
     """
-    return duckdb.connect(":memory:", config={"threads": 1, "memory_limit": _MEMORY_LIMIT})
+    spill = f"{tempfile.gettempdir()}/infrascope-{os.getpid()}"
+    return duckdb.connect(":memory:", config={"threads": 1, "memory_limit": _MEMORY_LIMIT, "temp_directory": spill})
 
 
 def run_sql(package: str, statement: str, relations: Mapping[str, Relation], **parameters: object) -> pl.DataFrame:

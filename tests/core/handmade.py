@@ -68,7 +68,8 @@ def fill_with_two_runs(handmade: HandMade) -> DataFolder:
     for key, alarm in ((KEY, True), (CALM, False)):
         handmade.run(key, samples=600)
         handmade.put("anomaly_scores", key, *(_score(w, alarm and w == 5) for w in range(20)))
-        windows = [{"host": "h", "window": w, "metric": "AverageCPUUtilization[%]", "mean": 1.0} for w in range(20)]
+        named = {"host": "h", "metric": "AverageCPUUtilization[%]"}
+        windows = [{**named, "window": w, "windows": 1, "mean": 1.0} for w in range(20)]
         handmade.put("window_features", key, *windows)
         handmade.put("quality_metrics", key, {"host": "h", "metric": "AverageCPUUtilization[%]", "subsystem": "CPU"})
         for table in ("anomaly_reasons", "baskets"):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from infrascope_core.anomalies.tables import BASELINES, FEATURES
+from infrascope_core.anomalies.tables import BASELINES, STORED_FEATURES
 from infrascope_core.checks import basket_gaps, degenerate_groups, level_drift, unjudged, unpooled
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.quality.tables import METRIC_CATALOG
@@ -144,7 +144,8 @@ def findings(handmade: HandMade) -> dict[str, str]:
 
 def features(handmade: HandMade, run: str, windows: int, *hosts: str) -> None:
     rows = [
-        {"host": host, "window": i, "metric": metric, "start_ts": START} | dict.fromkeys(FEATURES, float(i))
+        {"host": host, "window": i, "windows": 1, "samples": 30, "metric": metric, "start_ts": START}
+        | dict.fromkeys(STORED_FEATURES, float(i))
         for i in range(windows)
         for host in hosts or ("h",)
         for metric in "ab"

@@ -18,6 +18,7 @@ from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.settings import Settings
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.footers import FINGERPRINT, VERSION
 from infrascope_core.store.settings import RetentionSettings
 from infrascope_core.symbols.tables import CURATED_METRICS
 from tests.runs import write_run
@@ -83,6 +84,19 @@ def test_settings_that_change_touch_no_pruned_run(folder):
     assert folder.lake.read(ANOMALY_SCORES, other).height > scores.height
     with pytest.raises(PrunedError, match=f"^{key}: its samples were dropped"):
         GRAPH.make(folder, ANOMALY_SCORES, key)
+
+
+def test_what_an_earlier_version_dropped_gets_the_columns_of_today(folder):
+    old, *_ = prune(folder, accepted(folder)["started_at"].sort()[1]).runs
+    path, made_from = folder.lake.path(WINDOW_FEATURES, old), folder.lake.made_from(WINDOW_FEATURES, old)
+    columns = {"run_key": pl.String, "window": pl.Int64, "mean": pl.Float64, "variance": pl.Float64}
+    pl.DataFrame(schema=columns).write_parquet(path, metadata={FINGERPRINT: made_from, VERSION: "emptied"})
+    fresh = folder.fresh()
+    refresh(fresh)
+    assert pl.read_parquet_schema(path) == WINDOW_FEATURES.schema
+    assert fresh.lake.is_emptied(WINDOW_FEATURES, old)
+    assert old not in set(fresh.lake.read_all(WINDOW_FEATURES)["run_key"])
+    assert fresh.lake.read_all(WINDOW_FEATURES).height > 0
 
 
 def test_a_file_that_changes_is_read_again_and_whole(folder, tmp_path):

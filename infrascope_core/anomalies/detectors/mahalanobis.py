@@ -9,7 +9,7 @@ import numpy as np
 
 from infrascope_core.anomalies.detectors.base import Detector, damped
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Ints, Mask, one_thread, principal_axes, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, one_thread, principal_axes, stored_array, thinned
 
 
 class Mahalanobis(Detector):
@@ -25,21 +25,24 @@ class Mahalanobis(Detector):
     ----------
     variance : float
         Share of the variance that the kept components hold together.
+    windows : int
+        Most windows that they are learnt from, evenly over all: time grows with the cube of their number.
     """
 
     name: ClassVar[str] = "mahalanobis"
     label: ClassVar[str] = "MAHA"
     about: ClassVar[str] = "Mahalanobis distance in the PCA subspace"
 
-    def __init__(self, variance: float = 0.95) -> None:
+    def __init__(self, variance: float = 0.95, windows: int = 1_200) -> None:
         self.variance = variance
+        self.windows = windows
         self.centre: Array = np.zeros(0)
         self.projection: Array = np.zeros((0, 0))
 
     @classmethod
     def of(cls, settings: DetectorSettings, metrics: Sequence[str]) -> Self:
         """One that keeps `pca_variance` of the variance."""
-        return cls(settings.pca_variance)
+        return cls(settings.pca_variance, settings.pca_windows)
 
     def state(self) -> Arrays:
         """Centre (features) and whitening projection (features x components)."""
@@ -54,7 +57,7 @@ class Mahalanobis(Detector):
         return fitted
 
     def _fit(self, z: Array, run: Ints) -> None:
-        z = damped(z)
+        z = damped(thinned(z, self.windows))
         self.centre = z.mean(axis=0)
         z -= self.centre
 

@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from infrascope_core.anomalies.detectors.base import Detector, Group
 from infrascope_core.anomalies.residuals import Kind
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.numeric import Array, Arrays, Ints, Mask, one_thread, quantiles, stored_array
+from infrascope_core.numeric import Array, Arrays, Ints, Mask, one_thread, quantiles, stored_array, thinned
 from infrascope_core.run_files.columns import instance, subsystem
 
 _LEAST_RATIO = 1e-3
@@ -132,7 +132,7 @@ class SustainedDeviation(Detector):
         size = np.abs(z)
         largest = size.max(axis=0) if run.min() < run.max() else quantiles(size, (self.own_range,))[0]
         self.range = np.maximum(largest, _LEAST_RANGE)
-        self.alike = _alike(z[:: -(-len(z) // _MOST), self.starts])
+        self.alike = _alike(thinned(z, _MOST)[:, self.starts])
 
     def _counted(self, z: Array) -> Array:
         """Ratios of windows x metrics; 0 for what others that say the same say louder."""

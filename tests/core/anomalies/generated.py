@@ -11,7 +11,7 @@ from infrascope_core.anomalies.baseline import Baseline
 from infrascope_core.anomalies.fitting import fit_baseline
 from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import FEATURES, STORED_FEATURES, WINDOW_FEATURES
 
 SETTINGS = DetectorSettings(trees=20)
 START = dt.datetime(2025, 5, 7)
@@ -31,14 +31,16 @@ def features(
                 "host": host,
                 "window": np.arange(len(values)),
                 "metric": metric,
+                "windows": 1,
                 "start_ts": [START + dt.timedelta(seconds=i) for i in range(len(values))],
-                **{f: pl.Series(values[:, i], nan_to_null=True) for i, f in enumerate(FEATURES)},
+                "samples": 30,
+                **{f: pl.Series(values[:, FEATURES.index(f)], nan_to_null=True) for f in STORED_FEATURES},
             },
             schema=WINDOW_FEATURES.schema,
         )
         for metric, values in metrics.items()
     ]
-    return pl.concat(frames).sort("run_key", "host", "window", "metric")
+    return pl.concat(frames).sort("run_key", "host", "metric", "window")
 
 
 def noise(windows: int = 60, seed: int = 0) -> np.ndarray:
@@ -59,5 +61,7 @@ def scored(baseline: Baseline, table: pl.DataFrame) -> pl.DataFrame:
     return score(baseline, baseline.judge(table))
 
 
-def changed(table: pl.DataFrame, where: pl.Expr, to: pl.Expr | float, of: tuple[str, ...] = FEATURES) -> pl.DataFrame:
+def changed(
+    table: pl.DataFrame, where: pl.Expr, to: pl.Expr | float, of: tuple[str, ...] = STORED_FEATURES
+) -> pl.DataFrame:
     return table.with_columns(pl.when(where).then(to).otherwise(f).alias(f) for f in of)

@@ -17,7 +17,7 @@ from infrascope_core.anomalies.fitting import fit_baseline
 from infrascope_core.anomalies.residuals import Residuals
 from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.anomalies.tables import ANOMALY_REASONS, FEATURES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import ANOMALY_REASONS, FEATURES, STORED_FEATURES, WINDOW_FEATURES
 
 SETTINGS = DetectorSettings(trees=20, reasons_per_window=4)
 START = dt.datetime(2025, 5, 7)
@@ -36,9 +36,17 @@ def features(run: str, windows: int = 60, seed: int = 0) -> pl.DataFrame:
     frames = []
     for metric in METRICS:
         values = {f: rng.normal(50, 5, windows) for f in FEATURES}
+        values.pop("variance")
         if metric == LINK:
-            values = dict.fromkeys(FEATURES) | {"maximum": np.full(windows, 16.0)}
-        index = {"run_key": run, "host": "h", "window": np.arange(windows), "metric": metric}
+            values = dict.fromkeys(STORED_FEATURES) | {"maximum": np.full(windows, 16.0)}
+        index = {
+            "run_key": run,
+            "host": "h",
+            "window": np.arange(windows),
+            "windows": 1,
+            "samples": 30,
+            "metric": metric,
+        }
         start = [START + dt.timedelta(seconds=i) for i in range(windows)]
         frames.append(pl.DataFrame({**index, "start_ts": start, **values}, schema=WINDOW_FEATURES.schema))
     return pl.concat(frames)
@@ -60,7 +68,7 @@ def planted(table: pl.DataFrame, first: int, last: int, metric: str, **values: f
     """The table with other values of some features of a metric, from one window to another."""
     where = pl.col("window").is_between(first, last) & (pl.col("metric") == metric)
     return table.with_columns(
-        pl.when(where).then(pl.lit(v, pl.Float64)).otherwise(f).alias(f) for f, v in values.items()
+        pl.when(where).then(pl.lit(v, pl.Float32)).otherwise(f).alias(f) for f, v in values.items()
     )
 
 
@@ -224,7 +232,7 @@ class TestReasons:
         assert (second["subsystem"], second["metric"], second["feature"]) == ("Memory", DIRTY, "minimum")
         residuals, place = baseline.judge(new), baseline.names.index((CPU, "mean"))
         usual, scales = residuals.expected[35, place], residuals.instant[35, place]
-        assert (first["value"], first["expected"]) == (98.1, usual)
+        assert (first["value"], first["expected"]) == (pytest.approx(98.1), usual)
         assert scales == pytest.approx((98.1 - usual) / baseline.moments.scale[place])
         assert first["claim"] == (
             f"{CPU}: mean 98.1 instead of {usual:.3g} ({scales:.1f} standard deviations above): a higher level."
@@ -257,7 +265,7 @@ class TestReasons:
         new = features("new", seed=9)
         level = new.filter(metric=DIRTY)["maximum"].median()
         assert isinstance(level, float)
-        new = planted(new, 20, 39, DIRTY, maximum=level, minimum=level)
+        new = planted(new, 20, 39, DIRTY, maximum=level, standard_deviation=0.0)
         (first, *_) = found(baseline, new).filter(window=35).to_dicts()
         assert (first["metric"], first["feature"], first["value"]) == (DIRTY, "still", 1)
         assert first["claim"].endswith("where it was 0 throughout: the signal does not move.")

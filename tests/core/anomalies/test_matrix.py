@@ -1,4 +1,4 @@
-"""The matrix of a baseline: features, and what is read off their ends."""
+"""The matrix of a baseline: features, and what is read off them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.core.anomalies.generated import features, noise
 NAN = np.nan
 
 
-def test_missing_and_still_are_read_off_the_ends():
-    ends = {"minimum": [1.0, 2.0, NAN, 4.0], "maximum": [1.0, 3.0, NAN, NAN], "mean": [1.0, 2.5, 7.0, 4.0]}
+def test_missing_and_still_are_read_off_the_maximum_and_the_spread():
+    read = {"standard_deviation": [0.0, 0.5, NAN, 4.0], "maximum": [1.0, 3.0, NAN, NAN], "mean": [1.0, 2.5, 7.0, 4.0]}
     values = np.full((4, len(FEATURES)), NAN)
-    for name, column in ends.items():
+    for name, column in read.items():
         values[:, FEATURES.index(name)] = column
     names = [("a", "mean"), ("a", "missing"), ("a", "still"), ("b", "missing"), ("b", "still")]
     windows, matrix = window_matrix(features(a=values), names)
@@ -27,4 +27,5 @@ def test_missing_and_still_are_read_off_the_ends():
 
 def test_a_matrix_without_them_is_the_feature_matrix():
     _, matrix = window_matrix(features(a=noise(3)), [("a", "maximum"), ("a", "mean")])
-    np.testing.assert_array_equal(matrix, noise(3)[:, [FEATURES.index("maximum"), FEATURES.index("mean")]])
+    expected = noise(3)[:, [FEATURES.index("maximum"), FEATURES.index("mean")]]
+    np.testing.assert_array_equal(matrix, expected.astype(np.float32))

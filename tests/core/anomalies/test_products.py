@@ -12,7 +12,7 @@ import pytest
 
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row, unmatched_patterns
 from infrascope_core.anomalies.settings import DetectorSettings
-from infrascope_core.anomalies.tables import BASELINES, FEATURES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import BASELINES, STORED_FEATURES, WINDOW_FEATURES
 from infrascope_core.errors import NotFittedError, SettingsError
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.run_files.tables import FAULTS, RUN_FILES
@@ -53,11 +53,11 @@ class Folder:
         lake.write(faults, FAULTS, key)
         self.seed += 1
         rng = np.random.default_rng(self.seed)
-        index = {"run_key": key, "host": "h", "window": np.arange(windows)}
+        index = {"run_key": key, "host": "h", "window": np.arange(windows), "windows": 1, "samples": 30}
         index |= {"start_ts": [START + timedelta(seconds=i) for i in range(windows)]}
         frames = [
             pl.DataFrame(
-                index | {"metric": metric} | {f: rng.normal(10, 2, windows) for f in FEATURES},
+                index | {"metric": metric} | {f: rng.normal(10, 2, windows) for f in STORED_FEATURES},
                 schema=WINDOW_FEATURES.schema,
             )
             for metric in ("a", "b")

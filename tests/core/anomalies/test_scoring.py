@@ -48,7 +48,8 @@ class TestScores:
     def test_so_is_one_that_does_not_move(self, baseline):
         new = features("new", 60, seed=9)
         stands = pl.col("window").is_between(20, 39) & (pl.col("metric") == "c")
-        judged = scored(baseline, changed(new, stands, pl.lit(10.0), ("minimum", "maximum")))
+        still = changed(new, stands, pl.lit(0.0), ("standard_deviation",))
+        judged = scored(baseline, changed(still, stands, pl.lit(10.0), ("minimum", "maximum")))
         assert judged.filter(pl.col("window").is_between(25, 39))["anomalous"].all()
 
     def test_metrics_that_the_baseline_lacks_are_ignored(self, baseline):
@@ -115,7 +116,7 @@ class TestScores:
         assert unlabelled.without("unknown") is unlabelled
 
     def test_one_feature_that_hardly_moved_cannot_drown_the_others(self):
-        still = 1000 + 1e-5 * noise(100)
+        still = 1000 + 1e-3 * noise(100)
         narrow = fitted(features(a=noise(100), still=still))
         moved = still[:60].copy()
         moved[30:40] += 500

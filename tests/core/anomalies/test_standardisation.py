@@ -69,7 +69,8 @@ def test_missing_values_are_left_out(kind):
         ([7, 7, 7, 7], True, True),
         ([0.1, 0.1, 0.1], True, True),
         ([1e12, 1e12 + 1, 1e12, 1e12 + 1], True, True),  # rounding, beside its magnitude
-        ([1e9, 1e9 + 10, 1e9, 1e9 + 10], True, False),
+        ([1e9, 1e9 + 10, 1e9, 1e9 + 10], True, True),  # the same in single precision
+        ([1e9, 1e9 + 1000, 1e9, 1e9 + 1000], True, False),
         ([1, NAN, 3, NAN], True, False),
         ([1, NAN, 3, NAN, NAN], False, None),  # missing from more than half
         ([NAN, NAN], False, None),

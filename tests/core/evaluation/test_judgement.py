@@ -69,6 +69,8 @@ class Folder:
                 "window": np.tile(np.arange(windows), len(METRICS)),
                 "metric": np.repeat(METRICS, windows),
                 "start_ts": [at(3 * w) for w in range(windows)] * len(METRICS),
+                "windows": 1,
+                "samples": 3,
                 "mean": np.concatenate([values[m].reshape(-1, 3).mean(axis=1) for m in METRICS]),
             }
         )

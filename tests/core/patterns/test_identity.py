@@ -136,6 +136,19 @@ def test_the_order_of_runs_does_not_matter():
     assert run_identity(runs, GROUPS, SETTINGS).equals(run_identity(mixed, GROUPS, SETTINGS))
 
 
+def test_a_choice_of_runs_says_what_is_usual_as_well_as_all(monkeypatch):
+    runs = fleet("A", "B", "C", runs=50)
+    everyone = run_identity(runs, GROUPS, IdentitySettings())
+    some = run_identity(runs, GROUPS, IdentitySettings(usual_runs=60))
+    assert set(some["compared_runs"]) <= {59, 60}
+    # three standard deviations of a share of 60 out of 150, where it is largest
+    assert (some["claimed_p_value"] - everyone["claimed_p_value"]).abs().max() < 3 * (0.25 / 60 * 90 / 149) ** 0.5
+    assert (some["status"] == everyone["status"]).mean() > 0.95
+    assert some["distance"].equals(everyone["distance"])
+    monkeypatch.setattr("infrascope_core.patterns.identity._NUMBERS", 1)
+    assert run_identity(runs, GROUPS, IdentitySettings()).equals(everyone)
+
+
 def test_distances_are_as_by_hand():
     """Distance and weights of one run from the definition, without the shortcuts for runs that are left out."""
     runs = fleet("A", "B", "C")

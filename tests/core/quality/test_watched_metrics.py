@@ -10,7 +10,7 @@ import pytest
 
 from infrascope_core.anomalies.features import EVENT_COUNTER_FEATURES
 from infrascope_core.anomalies.settings import FeatureSettings
-from infrascope_core.anomalies.tables import FEATURES, WINDOW_FEATURES
+from infrascope_core.anomalies.tables import STORED_FEATURES, WINDOW_FEATURES
 from infrascope_core.pipeline import GRAPH
 from infrascope_core.quality.settings import PruningCurveSettings, SelectionSettings
 from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE, QUALITY_METRICS
@@ -93,16 +93,17 @@ def test_rates_derived_metrics_and_levels_in_and_redundant_ones_out(folder):
     ]
     # of levels that never move within a run, their value
     size = found.filter(pl.col("metric") == "Storage:size[count]")
-    assert size["maximum"].to_list() == [4.0] * 6
-    assert size.select(set(FEATURES) - {"maximum"}).null_count().row(0) == (6,) * 12
+    assert (size["maximum"].to_list(), size["windows"].to_list()) == ([4.0], [6])
+    assert size.select(set(STORED_FEATURES) - {"maximum"}).null_count().row(0) == (1,) * 11
     # the whole of it, though `user` and `idle` were not watched: user + 0 over user + idle, which is 95 ticks a second
     use = found.filter(pl.col("metric") == "Derived:CPUUtilization[%]").sort("window")
     assert use["window"].to_list() == [1, 2, 3, 4, 5]  # a rate has no value at the first sample
     assert use["mean"].to_list() == pytest.approx([100 * TICKS[0, s : s + 10].mean() / 95 for s in range(10, 60, 10)])
     errors = found.filter(pl.col("metric") == "Network:errors[count]").sort("window")
-    assert errors["sum_values"].to_list() == [ERRORS[0, s : s + 10].sum() for s in range(0, 60, 10)]
-    others = [name for name in FEATURES if name not in EVENT_COUNTER_FEATURES]
-    assert errors.select(others).null_count().row(0) == (6,) * len(others)
+    sums = np.repeat(errors["sum_values"].to_numpy(), errors["windows"].to_numpy())
+    assert sums.tolist() == [ERRORS[0, s : s + 10].sum() for s in range(0, 60, 10)]
+    others = [name for name in STORED_FEATURES if name not in EVENT_COUNTER_FEATURES]
+    assert errors.select(others).null_count().row(0) == (errors.height,) * len(others)
 
 
 def test_without_selection_redundant_metrics_are_watched_too(folder):

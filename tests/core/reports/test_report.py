@@ -55,7 +55,13 @@ def features(windows: int = 20, metrics=METRICS, until: dict | None = None) -> p
     return frame(
         WINDOW_FEATURES,
         *(
-            {"window": w, "metric": m, "start_ts": second(w), "maximum": 1.0 if w < ends.get(m, windows) else None}
+            {
+                "window": w,
+                "windows": 1,
+                "metric": m,
+                "start_ts": second(w),
+                "maximum": 1.0 if w < ends.get(m, windows) else None,
+            }
             for m in metrics
             for w in range(windows)
         ),

@@ -52,7 +52,7 @@ def test_the_subspace_is_scikit_learns(shape):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(shape[0], 8)) @ rng.normal(size=(8, shape[1])) + 0.1 * rng.normal(size=shape)
     pca = PCA(n_components=0.95, svd_solver="full").fit(damped(z))
-    fitted = Mahalanobis(variance=0.95).fit(z)
+    fitted = Mahalanobis(variance=0.95, windows=shape[0]).fit(z)
     assert fitted.projection.shape == (shape[1], pca.n_components_)
     t = pca.transform(damped(z)) / np.sqrt(pca.explained_variance_)
     np.testing.assert_allclose(fitted.score(z), np.sqrt((t**2).sum(axis=1)), rtol=1e-5)
@@ -72,3 +72,16 @@ def test_arrays_that_do_not_fit_together_are_refused():
 
 def test_windows_that_never_differ_have_no_distance():
     assert Mahalanobis().fit(np.zeros((5, 3))).score(np.ones((2, 3))).tolist() == [0.0, 0.0]
+
+
+def test_every_third_of_overlapping_windows_gives_nearly_the_same_distances():
+    rng = np.random.default_rng(0)
+    course = np.cumsum(rng.normal(size=(3600, 12)), axis=0)
+    signal = course - np.convolve(course[:, 0], np.ones(400) / 400, "same")[:, None]
+    z = (signal @ rng.normal(size=(12, 60)) / 10 + rng.normal(size=(3600, 60))) / 2
+    z = np.stack([z[i : i + 3].mean(axis=0) for i in range(len(z) - 2)])  # windows share two thirds of their samples
+    every, third = (Mahalanobis(windows=n).fit(z).score(z) for n in (len(z), 1_200))
+    ranks = [np.argsort(np.argsort(scores)) / len(z) for scores in (every, third)]
+    assert np.abs(ranks[0] - ranks[1]).mean() < 0.02
+    loudest = every > np.quantile(every, 0.99)
+    assert (third[loudest] > np.quantile(third, 0.97)).all()
