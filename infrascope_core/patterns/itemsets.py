@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +27,8 @@ from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 _WORD = 64
 _DENSE = 0.6
 """Share of words with a bit, above which picking them out costs more than it saves."""
+_FEW_WORDS = 512
+"""Up to so many words, all pairs of extensions are counted in one step."""
 
 Bits = NDArray[np.uint64]
 
@@ -270,8 +273,33 @@ class _Eclat:
         self.found[size - 1].append((sets, np.full(len(items), parent), counts, runs))
         if size == self.max_size:
             return
+        if size == self.max_size - 1 and node.bits.shape[1] <= _FEW_WORDS:
+            self._extend_at_once(sets, node.bits, row)
+            return
         for i in range(len(items) - 1):
             self._extend((*prefix, int(items[i])), items[i + 1 :], node.within(i), row + i)
+
+    def _extend_at_once(self, sets: Ints, bits: Bits, parent: int) -> None:
+        """The largest itemsets, by what they are but for the last item; of few words, calls cost more than counting."""
+        first, second = _pairs(len(sets))
+        counts = np.bitwise_count(bits[first] & bits[second]).sum(axis=1, dtype=np.uint32).astype(np.int64)
+        keep = np.flatnonzero(counts >= self.min_count)
+        if not len(keep):
+            return
+        if len(self.found) < self.max_size:
+            self.found.append([])
+            self.sizes.append(0)
+        self.sizes[-1] += len(keep)
+        first, second = first[keep], second[keep]
+        found = np.hstack([sets[first], sets[second, -1:]])
+        self.found[-1].append((found, parent + first, counts[keep], np.zeros(len(keep), dtype=np.int64)))
+
+
+@lru_cache(maxsize=1_024)
+def _pairs(number: int) -> tuple[Ints, Ints]:
+    """The first and the second of all pairs."""
+    first, second = np.triu_indices(number, 1)
+    return first.astype(np.int64), second.astype(np.int64)
 
 
 def _supersets(levels: list[_Level], size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -126,25 +126,54 @@ def _described(
     found: pl.DataFrame, items: Items, runs: Sequence[Held], settings: MiningSettings, recipe: Recipe
 ) -> pl.DataFrame:
     """Rules with the names of their items, their timing, examples, and words."""
+    ranked = _may_be_stored(_named(found, items, recipe), settings)
+    left, right = ranked["left"].to_numpy(), ranked["right"].to_numpy()
+    labelled = ranked.with_columns(
+        timing=pl.Series(timings(_ways(left, right, runs), runs, settings), dtype=pl.String)
+    ).with_row_index("number")
+    told = _told(labelled)
+    others = [number for number in range(labelled.height) if number not in set(told)]
+    stored = sorted([*told, *others][: settings.max_rules])
+    kept = labelled[stored]
+    examples = pl.Series(list(_examples(left[stored], right[stored], runs)), dtype=EXAMPLES)
+    place = {number: row for row, number in enumerate(stored)}
+    worded = in_words(
+        kept.with_columns(examples=examples),
+        ASSOCIATION_RULES,
+        [place[number] for number in told if number in place],
+        lambda row: rule_sentence(row, recipe),
+    )
+    return worded.select(ASSOCIATION_RULES.schema.names())
+
+
+def _named(found: pl.DataFrame, items: Items, recipe: Recipe) -> pl.DataFrame:
+    """Rules with the names of their items, the largest z first."""
     subsystem_of = recipe.subsystem_of
-    left, right = found["left"].to_numpy(), found["right"].to_numpy()
-    sides = [[items.names[i] for i in row if i >= 0] for row in left.tolist()]
-    subsystems = [{subsystem_of.get(items.groups[i], "Other") for i in row if i >= 0} for row in left.tolist()]
-    of_right = [subsystem_of.get(items.groups[i], "Other") for i in right.tolist()]
+    left, right = found["left"].to_numpy().tolist(), found["right"].to_list()
+    sides = [[items.names[i] for i in row if i >= 0] for row in left]
+    subsystems = [{subsystem_of.get(items.groups[i], "Other") for i in row if i >= 0} for row in left]
+    of_right = [subsystem_of.get(items.groups[i], "Other") for i in right]
     named = found.with_columns(
         antecedent=pl.Series(sides, dtype=pl.List(pl.String)),
-        consequent=pl.Series([[items.names[i]] for i in right.tolist()], dtype=pl.List(pl.String)),
+        consequent=pl.Series([[items.names[i]] for i in right], dtype=pl.List(pl.String)),
         cross_subsystem=pl.Series(
             [own not in others for own, others in zip(of_right, subsystems, strict=True)], dtype=pl.Boolean
         ),
-        timing=pl.Series(timings(_ways(left, right, runs), runs, settings), dtype=pl.String),
-        examples=pl.Series(list(_examples(left, right, runs)), dtype=EXAMPLES),
     )
     order = ["z", pl.col("antecedent").list.join(" "), pl.col("consequent").list.join(" ")]
-    ranked = named.sort(order, descending=[True, False, False]).with_row_index("number")
-    told = in_words(ranked, ASSOCIATION_RULES, _told(ranked), lambda row: rule_sentence(row, recipe))
-    kept = told.sort("shown", "number", nulls_last=True).head(settings.max_rules).sort("number")
-    return kept.select(ASSOCIATION_RULES.schema.names())
+    return named.sort(order, descending=[True, False, False])
+
+
+def _may_be_stored(ranked: pl.DataFrame, settings: MiningSettings) -> pl.DataFrame:
+    """Of more rules than are stored, those with the largest z, and a fifth as many of those that come first in reading.
+
+    The others get no label: that takes most of the time of a rule.
+    """
+    if ranked.height <= settings.max_rules:
+        return ranked
+    numbered = ranked.with_row_index("number")
+    first = [numbered.head(settings.max_rules), _worth_telling(numbered).head(settings.max_rules // 5)]
+    return ranked[sorted({number for rules in first for number in rules["number"]})]
 
 
 def _told(rules: pl.DataFrame) -> list[int]:
@@ -236,16 +265,10 @@ def worth_reading(rules: pl.DataFrame, limit: int, timing: Iterable[str] | None 
         gain). A pair of metric groups on opposite sides is shown once, and what follows at most twice, so that mirror
         images and variations of one rule do not crowd out the rest.
     """
-    said = rules.filter(
-        "cross_subsystem",
-        ~pl.concat_list("antecedent", "consequent").list.eval(pl.element().str.ends_with(f"_{MEDIUM}")).list.any(),
-    )
+    said = _worth_telling(rules)
     if timing is not None:
         said = said.filter(pl.col("timing").is_in(list(timing)))
-    gain = pl.col("confidence") - pl.col("expected")
-    said = said.sort("scope", pl.col("antecedent").list.len(), -pl.col("z") * gain, maintain_order=True).with_row_index(
-        "place"
-    )
+    said = said.sort("scope", maintain_order=True).with_row_index("place")
     chosen = [
         row["place"]
         for scope in said.partition_by("scope", maintain_order=True)
@@ -257,3 +280,12 @@ def worth_reading(rules: pl.DataFrame, limit: int, timing: Iterable[str] | None 
         )
     ]
     return said.drop("place")[chosen]
+
+
+def _worth_telling(rules: pl.DataFrame) -> pl.DataFrame:
+    """Rules across subsystems of what is high or low: simple ones first, then by how sure and how large the gain is."""
+    gain = pl.col("confidence") - pl.col("expected")
+    return rules.filter(
+        "cross_subsystem",
+        ~pl.concat_list("antecedent", "consequent").list.eval(pl.element().str.ends_with(f"_{MEDIUM}")).list.any(),
+    ).sort(pl.col("antecedent").list.len(), -pl.col("z") * gain, maintain_order=True)

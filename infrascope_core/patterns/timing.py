@@ -62,8 +62,9 @@ def timings(rules: Iterable[Sequence[Sides]], runs: Sequence[Held], settings: Mi
     for ways in rules:
         tested = [_of_rule(sides, groups, orders) for sides in ways]
         chances.append((max(own for own, _ in tested), tested[0][1]))
-        chosen = [[sides[run] for run in some] for sides in ways]
-        parts.append([(_beyond(sides), sum(int(left.sum()) for left, _ in sides)) for sides in chosen])
+        if len(groups) > 1:  # else none is held against other workloads
+            chosen = [[sides[run] for run in some] for sides in ways]
+            parts.append([(_beyond(sides), sum(int(left.sum()) for left, _ in sides)) for sides in chosen])
     if not groups or not chances:
         return [UNKNOWN] * len(chances)
     own, between = np.array(chances).T

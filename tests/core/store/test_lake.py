@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from infrascope_core.errors import InfraScopeError, OutdatedError
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.tables import TELEMETRY
-from infrascope_core.store.lake import Lake, fingerprint
+from infrascope_core.store.lake import Lake, content_hash, fingerprint
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 
 ROOT = Path(__file__).parents[3]
@@ -247,3 +247,11 @@ def test_the_same_frame_gives_the_same_bytes_whatever_the_number_of_threads(tmp_
 def test_the_same_frame_gives_the_same_bytes_under_any_key(lake):
     first, second = lake.write(WIDE, TELEMETRY, "r", "x"), lake.write(WIDE.clone(), TELEMETRY, "s", "x")
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 300_000])
+def test_the_version_of_a_table_is_that_of_its_rows_however_many(rows):
+    """Rows are written out some at a time, so that a large table does not lie in memory as text."""
+    frame = pl.DataFrame({"text": ['ä "\\\n', None], "list": [["x", "y"], []]})
+    frame = frame[[row % 2 for row in range(rows)]]
+    assert content_hash(frame) == fingerprint(frame.write_json())
