@@ -20,6 +20,8 @@ from infrascope_core.numeric import Array, Ints, Mask
 
 _LEAST_P = 1e-12
 """Probabilities below it are not told apart: the last digits of a convolution."""
+_SINGLE = 2**15
+"""Windows of a run from which its transforms are in double precision: below, an error in single is less than 0.1."""
 _ROUNDING = 1e-9
 """Variances below it, in windows squared, are rounding: at least one side does not vary."""
 
@@ -203,21 +205,26 @@ def _standardised(excess: Array, variance: Array) -> Array:
     return np.divide(excess, np.sqrt(np.where(known, variance, 1.0)), out=np.zeros_like(excess), where=known)
 
 
-def by_shift(left: Mask, right: Mask) -> list[Array]:
+def by_shift(left: Mask, right: Mask, of: Ints | slice = slice(None)) -> list[Array]:
     """How overlaps are distributed over all circular shifts of a run.
 
     Parameters
     ----------
     left, right : ndarray of bool, windows x pairs
         Antecedent and consequent of each pair, in the order of time.
+    of : ndarray of int, optional
+        The column of the consequent of each pair, where they share some.
 
     Returns
     -------
     list of ndarray
         For each pair, the share of the shifts with 0, 1, 2 ... windows that hold both.
     """
-    spectrum = np.conj(fft.rfft(left.astype(np.float64), axis=0)) * fft.rfft(right.astype(np.float64), axis=0)
-    overlaps = np.rint(fft.irfft(spectrum, n=len(left), axis=0)).astype(np.int64).T
+    # overlaps are whole numbers, and rounding to them leaves nothing of single precision
+    kind = np.float32 if len(left) < _SINGLE else np.float64
+    a, c = (np.ascontiguousarray(side.T, dtype=kind) for side in (left, right))
+    spectrum = np.conj(fft.rfft(a, axis=1)) * fft.rfft(c, axis=1)[of]
+    overlaps = np.rint(fft.irfft(spectrum, n=len(left), axis=1)).astype(np.int64)
     most = overlaps.max(axis=1, initial=0)
     width = int(most.max(initial=0)) + 1
     of_pair = width * np.arange(len(overlaps))[:, None]

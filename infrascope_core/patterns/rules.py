@@ -87,7 +87,7 @@ def _chances(rules: Candidates, runs: Sequence[Held]) -> Array:
     step = max(1, AT_ONCE // max(sum(len(run.holds) for run in runs), 1))
     for begin in range(0, len(rows), step):
         chunk = rows[begin : begin + step]
-        shifted = [by_shift(left_side(run.holds, rules.left[chunk]), run.holds[:, rules.right[chunk]]) for run in runs]
+        shifted = [by_shift(left_side(run.holds, rules.left[chunk]), run.holds, rules.right[chunk]) for run in runs]
         chances[chunk] = [
             chance_of_as_much(round(observed), of_runs)
             for observed, of_runs in zip(rules.both[chunk], zip(*shifted, strict=True), strict=True)
@@ -199,36 +199,43 @@ def _pairs(rule: Row) -> Iterator[frozenset[str]]:
 
 def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple[Mask, Mask]]]:
     """For each rule, its two sides in every run."""
-    for at in range(len(right)):
-        yield [(left_side(run.holds, left[at : at + 1])[:, 0], run.holds[:, right[at]]) for run in runs]
+    step = max(1, AT_ONCE // max(sum(len(run.holds) for run in runs), 1))
+    for begin in range(0, len(right), step):
+        at = slice(begin, begin + step)
+        of_runs = [(left_side(run.holds, left[at]).T.copy(), run.holds.T[right[at]]) for run in runs]
+        for rule in range(len(right[at])):
+            yield [(own[rule], other[rule]) for own, other in of_runs]
 
 
 def _ways(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[list[tuple[Mask, Mask]]]]:
     """For each rule, the ways to part it: left side and right one; of several items on the left, the rest and each."""
-    for at, sides in enumerate(_sides(left, right, runs)):
-        items = [int(item) for item in left[at] if item >= 0]
-        rests = [[*(i for i in items if i != item), int(right[at])] for item in items] if len(items) > 1 else []
-        yield [
-            sides,
-            *(
-                [(np.asarray(run.holds[:, rest].all(axis=1)), run.holds[:, item]) for run in runs]
-                for item, rest in zip(items, rests, strict=False)
-            ),
-        ]
+    several = (left >= 0).sum(axis=1) > 1
+    parted = []
+    for place in range(left.shape[1]):
+        has = several & (left[:, place] >= 0)
+        rest = left[has].copy()
+        rest[:, place] = right[has]
+        parted.append((has, _sides(rest, left[has, place], runs)))
+    for number, sides in enumerate(_sides(left, right, runs)):
+        yield [sides, *(next(others) for has, others in parted if has[number])]
 
 
 def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[dict[str, object]]]:
     """For each rule, the runs that have most of it beyond the expected, and where both sides hold longest in them."""
-    for sides in _sides(left, right, runs):
-        excess = np.array([(a & c).sum() - a.sum() * c.sum() / max(len(a), 1) for a, c in sides])
+    excess, some = np.zeros((len(right), len(runs))), np.zeros((len(right), len(runs)), dtype=bool)
+    for number, run in enumerate(runs):
+        a, c = left_side(run.holds, left), run.holds[:, right]
+        both = (a & c).sum(axis=0)
+        excess[:, number] = both - a.sum(axis=0) * c.sum(axis=0) / max(len(a), 1)
+        some[:, number] = both > 0
+    for rule in range(len(right)):
         found: dict[str, dict[str, object]] = {}
-        for number in np.argsort(-excess, kind="stable"):
-            a, c = sides[number]
+        for number in np.argsort(-excess[rule], kind="stable"):
             run = runs[number]
-            if len(found) == _EXAMPLES or not (a & c).any():
+            if len(found) == _EXAMPLES or not some[rule, number]:
                 break
             if run.run_key not in found:
-                at = _longest(a & c)
+                at = _longest(left_side(run.holds, left[rule : rule + 1])[:, 0] & run.holds[:, right[rule]])
                 found[run.run_key] = {
                     "run_key": run.run_key,
                     "host": run.host,
