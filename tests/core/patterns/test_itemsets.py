@@ -198,10 +198,10 @@ def test_runs_put_together_by_bits_give_what_their_rows_give(seed):
 
 
 def test_one_after_the_other_or_all_at_once_the_largest_are_the_same(monkeypatch):
-    """Of many words, extensions are counted one by one."""
+    """Of many words or extensions, they are counted one by one."""
     rng = np.random.default_rng(3)
     baskets = rows(*((f"r{i % 7}", "".join(c for c in "abcdefgh" if rng.random() < 0.6)) for i in range(400)))
     at_once = frequent_itemsets(baskets, "gpu", mining(min_support=0.05))
-    monkeypatch.setattr(itemsets, "_FEW_WORDS", 0)
+    monkeypatch.setattr(itemsets, "_AT_ONCE", 0)
     assert at_once.equals(frequent_itemsets(baskets, "gpu", mining(min_support=0.05)))
     assert at_once["size"].max() == 4
