@@ -22,13 +22,13 @@ class MiningSettings(Section):
     max_rules: int = Field(500, ge=1)
     """Most rules of a scope that are stored."""
     max_runs: int = Field(64, ge=3)
-    """Most run files of a platform or phase on which rules and orders are tested: a seeded choice, of each workload as
-    many, so far as it has them."""
+    """Largest number of run files of a platform or phase on which rules and orders are tested: a seeded choice, of each
+    workload as many, so far as it has them."""
     max_runs_of_workload: int = Field(12, ge=3)
-    """Most run files of a workload on which those of its own scope are tested: a seeded choice."""
+    """Largest number of run files of a workload on which those of its own scope are tested: a seeded choice."""
     max_alias_runs: int = Field(200, ge=1)
-    """Most run files of a platform in which metric groups are compared, to find those that say the same: a seeded
-    choice."""
+    """Largest number of run files of a platform in which metric groups are compared, to find those that say the same: a
+    seeded choice."""
     min_runs: int = Field(3, ge=1)
     """Fewest runs (run and host) of a rule in which both of its sides vary."""
     longest_lag_s: int = Field(5, ge=1)
