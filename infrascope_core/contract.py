@@ -77,7 +77,9 @@ class Table:
 
     def stable(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame without the columns that differ between equal runs."""
-        return frame.drop([column.name for column in self.columns if column.volatile], strict=False)
+        volatile = [column.name for column in self.columns if column.volatile]
+        # a copy, even where nothing is left out
+        return frame.drop(volatile, strict=False) if volatile else frame
 
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame with just the table's columns, in order and of their types; a wide table keeps its others."""

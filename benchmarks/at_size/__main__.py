@@ -14,13 +14,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.at_size import fits, runs
+from benchmarks.at_size import fits, mining, runs
 from benchmarks.pipeline import Claim
 
 PARTS: dict[str, Callable[[Console], Iterator[Claim]]] = {
     "runs": runs.claims,
     "memory": runs.memory,
     "fits": fits.claims,
+    "mining": mining.claims,
 }
 
 

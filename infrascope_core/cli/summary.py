@@ -101,11 +101,11 @@ def _show_rules(console: Console, summary: Summary) -> None:
     console.print(Text("What goes together", style="bold"))
     if summary.mined.is_empty():
         console.print("  nothing was looked at: there is no run")
-    for scope, runs, tested, rules, why in summary.mined.select("scope", "runs", "tested", "rules", "why").iter_rows():
+    columns = ("scope", "runs", "tested_runs", "tested", "rules", "why")
+    for scope, runs, chosen, tested, rules, why in summary.mined.select(columns).iter_rows():
         hold = f"{rules:,} hold in most runs" if rules else f"none holds: {why}"
-        console.print(
-            f"  {scope}: tested {count(tested, 'combination')} in {count(runs, 'run')}; {hold}.", soft_wrap=True
-        )
+        among = count(runs, "run") if chosen == runs else f"{chosen:,} of {count(runs, 'run')}"
+        console.print(f"  {scope}: tested {count(tested, 'combination')} in {among}; {hold}.", soft_wrap=True)
         of_scope = summary.rules.filter(scope=scope)
         if rules and of_scope.is_empty():
             console.print(

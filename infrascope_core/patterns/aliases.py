@@ -30,7 +30,7 @@ def group_aliases(
     Parameters
     ----------
     windows : iterable of polars.DataFrame
-        Table `group_windows` of each of its runs.
+        Table `group_windows` of its runs, of many of them of some: a median does not need them all.
     groups : sequence of str
         Its informative groups, in the order of the recipe: of those that are alike, the first stands for the others.
     platform : str
@@ -51,17 +51,17 @@ def group_aliases(
     shape = (len(groups), len(groups))
     alike = median(np.stack(by_run), axis=0) if by_run else np.full(shape, np.nan)
     place = {name: i for i, name in enumerate(groups)}
-    rows: dict[str, tuple[str, str, str, bool, float | None, bool]] = {}
+    rows: dict[str, tuple[str, str, str, bool, float | None, bool, int]] = {}
     for group in recipe.groups:
         if group.name in place and group.same_as in place:
             r = alike[place[group.name], place[group.same_as]]
             known = None if np.isnan(r) else float(r)
-            rows[group.name] = (platform, group.name, group.same_as, group.inverse, known, True)
+            rows[group.name] = (platform, group.name, group.same_as, group.inverse, known, True, len(by_run))
     for i, name in enumerate(groups):
         for other in groups[:i]:
             r = alike[i, place[other]]
             if name not in rows and other not in rows and abs(r) >= _ALIKE:
-                rows[name] = (platform, name, other, bool(r < 0), float(r), False)
+                rows[name] = (platform, name, other, bool(r < 0), float(r), False, len(by_run))
     return pl.DataFrame([rows[name] for name in sorted(rows)], schema=GROUP_ALIASES.schema, orient="row")
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 from scipy import fft, signal
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from infrascope_core.numeric import Array, Ints, Mask
 
 _LEAST_P = 1e-12
 """Probabilities below it are not told apart: the last digits of a convolution."""
+_SINGLE = 2**15
+"""Windows of a run from which its transforms are in double precision: below, an error in single is less than 0.1."""
 _ROUNDING = 1e-9
 """Variances below it, in windows squared, are rounding: at least one side does not vary."""
 
@@ -59,6 +62,46 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
+class Beyond:
+    """Of overlaps, what it takes to say how far they are beyond the expected: see `Overlap`."""
+
+    both: Array
+    expected: Array
+    variance: Array
+
+    @classmethod
+    def of_sides(cls, left: Side, right: Side) -> Beyond:
+        """Of two sides of a run.
+
+        Notes
+        -----
+        By Parseval's theorem, the overlaps over all T shifts have the variance sum_{f != 0} |A_f|^2 |C_f|^2 / T^2, with
+        A and C the discrete Fourier transforms of the sides.
+        """
+        windows = max(left.windows, 1)
+        both = left.holds @ right.holds.T
+        expected = np.outer(left.count, right.count) / windows
+        variance = (left.power * _times(left)) @ right.power.T / windows**2
+        variance[~np.outer(left.varies, right.varies) | (variance <= _ROUNDING)] = 0.0
+        return cls(both, expected, variance)
+
+    @classmethod
+    def nothing(cls, antecedents: int, consequents: int) -> Beyond:
+        """The sum over no runs."""
+        return cls(*(np.zeros((antecedents, consequents)) for _ in fields(cls)))
+
+    def add(self, run: Beyond, at: slice) -> None:
+        """Add a run's overlaps, in place; `at` are the antecedents that it has."""
+        for name in ("both", "expected", "variance"):
+            getattr(self, name)[at] += getattr(run, name)
+
+    @property
+    def z(self) -> Array:
+        """Overlap beyond the expected in standard deviations over shifts; 0 where no run is informative."""
+        return _standardised(self.both - self.expected, self.variance)
+
+
+@dataclass(frozen=True, eq=False)
 class Overlap:
     """Overlaps of antecedents with consequents, of a run or summed over runs; each array is antecedents x consequents.
 
@@ -95,22 +138,14 @@ class Overlap:
             In the order of time.
         right : ndarray of bool, windows x consequents
             The same windows.
-
-        Notes
-        -----
-        By Parseval's theorem, the overlaps over all T shifts have the variance sum_{f != 0} |A_f|^2 |C_f|^2 / T^2, with
-        A and C the discrete Fourier transforms of the sides.
         """
         return cls.of_sides(Side.of(left), Side.of(right))
 
     @classmethod
     def of_sides(cls, left: Side, right: Side) -> Overlap:
         """The same of sides that are used more than once."""
-        windows = max(left.windows, 1)
-        both = left.holds @ right.holds.T
-        expected = np.outer(left.count, right.count) / windows
-        variance = (left.power * _times(left)) @ right.power.T / windows**2
-        return cls._of(both, expected, variance, np.outer(left.varies, right.varies))
+        beyond = Beyond.of_sides(left, right)
+        return cls._of(beyond.both, beyond.expected, beyond.variance, np.outer(left.varies, right.varies))
 
     @classmethod
     def of_pairs(cls, left: Mask, right: Mask) -> Overlap:
@@ -170,22 +205,31 @@ def _standardised(excess: Array, variance: Array) -> Array:
     return np.divide(excess, np.sqrt(np.where(known, variance, 1.0)), out=np.zeros_like(excess), where=known)
 
 
-def by_shift(left: Mask, right: Mask) -> list[Array]:
+def by_shift(left: Mask, right: Mask, of: Ints | slice = slice(None)) -> list[Array]:
     """How overlaps are distributed over all circular shifts of a run.
 
     Parameters
     ----------
     left, right : ndarray of bool, windows x pairs
         Antecedent and consequent of each pair, in the order of time.
+    of : ndarray of int, optional
+        The column of the consequent of each pair, where they share some.
 
     Returns
     -------
     list of ndarray
         For each pair, the share of the shifts with 0, 1, 2 ... windows that hold both.
     """
-    spectrum = np.conj(fft.rfft(left.astype(np.float64), axis=0)) * fft.rfft(right.astype(np.float64), axis=0)
-    overlaps = np.rint(fft.irfft(spectrum, n=len(left), axis=0)).astype(np.int64)
-    return [np.bincount(column) / len(left) for column in overlaps.T]
+    # overlaps are whole numbers, and rounding to them leaves nothing of single precision
+    kind = np.float32 if len(left) < _SINGLE else np.float64
+    a, c = (np.ascontiguousarray(side.T, dtype=kind) for side in (left, right))
+    spectrum = np.conj(fft.rfft(a, axis=1)) * fft.rfft(c, axis=1)[of]
+    overlaps = np.rint(fft.irfft(spectrum, n=len(left), axis=1)).astype(np.int64)
+    most = overlaps.max(axis=1, initial=0)
+    width = int(most.max(initial=0)) + 1
+    of_pair = width * np.arange(len(overlaps))[:, None]
+    shifts = np.bincount((overlaps + of_pair).ravel(), minlength=width * len(overlaps)).reshape(-1, width) / len(left)
+    return [row[: last + 1] for row, last in zip(shifts, most, strict=True)]
 
 
 def chance_of_as_much(observed: int, runs: Sequence[Array]) -> float:
@@ -206,11 +250,24 @@ def chance_of_as_much(observed: int, runs: Sequence[Array]) -> float:
     parts = list(runs) or [np.ones(1)]
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=False)
-        parts = [signal.convolve(a, b) for a, b in pairs] + parts[len(parts) // 2 * 2 :]
+        parts = [_convolved(a, b) for a, b in pairs] + parts[len(parts) // 2 * 2 :]
     return float(np.clip(parts[0][observed:].sum(), _LEAST_P, 1.0))
+
+
+def _convolved(a: Array, b: Array) -> Array:
+    """What `scipy.signal.convolve` gives, which takes ten times as long to choose its way."""
+    if _quicker_way(len(a), len(b)) == "direct":
+        return np.convolve(a, b)
+    convolved: Array = signal.fftconvolve(a, b)
+    return convolved
+
+
+@lru_cache(maxsize=2**16)
+def _quicker_way(a: int, b: int) -> str:
+    return str(signal.choose_conv_method(np.ones(a), np.ones(b)))
 
 
 def normal_chance(z: Array) -> Array:
     """Probability of at least so many standard deviations, as many runs have it."""
-    chance: Array = np.clip(norm.sf(z), _LEAST_P, 1.0)
+    chance: Array = np.clip(ndtr(-z), _LEAST_P, 1.0)
     return chance

@@ -5,21 +5,54 @@ What belongs here: counts, without a test (steps 5 and 6 of the InfraScope noteb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from infrascope_core.numeric import Array
+from infrascope_core.numeric import Array, Ints
 from infrascope_core.patterns.held import Held, Items, level_of
 from infrascope_core.patterns.tables import BASKET_COUNTS, ITEM_FREQUENCIES, ITEM_PAIRS
 
 
-def item_frequencies(runs: Sequence[Held], items: Items, scope: str) -> pl.DataFrame:
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What runs add up to.
+
+    Attributes
+    ----------
+    windows : int
+        How many there are.
+    runs : ndarray of int, items
+        Runs and hosts in which each item occurs.
+    both : ndarray, items x items
+        Windows that hold both; with itself, those that hold the item.
+    """
+
+    windows: int
+    runs: Ints
+    both: Array
+
+    @classmethod
+    def of(cls, runs: Iterable[Held], items: Items) -> Counts:
+        """Of runs and hosts that hold these items."""
+        n = len(items.names)
+        return sum((cls._of(run) for run in runs), cls(0, np.zeros(n, dtype=np.int64), np.zeros((n, n))))
+
+    @classmethod
+    def _of(cls, run: Held) -> Counts:
+        x = run.holds.astype(np.float32)  # whole numbers: exact up to 16 million windows of a run
+        return cls(len(x), np.asarray(run.holds.any(axis=0), dtype=np.int64), (x.T @ x).astype(np.float64))
+
+    def __add__(self, other: Counts) -> Counts:
+        """What both add up to."""
+        return Counts(self.windows + other.windows, self.runs + other.runs, self.both + other.both)
+
+
+def item_frequencies(counts: Counts, items: Items, scope: str) -> pl.DataFrame:
     """How often each item occurs: table `item_frequencies`, by falling count."""
-    windows = sum(len(run.holds) for run in runs)
-    by_run = np.stack([run.holds.sum(axis=0) for run in runs]) if runs else np.zeros((0, len(items.names)), dtype=int)
-    count = by_run.sum(axis=0)
+    count = np.diag(counts.both).astype(np.int64)
     found = pl.DataFrame(
         {
             "scope": [scope] * len(items.names),
@@ -27,18 +60,17 @@ def item_frequencies(runs: Sequence[Held], items: Items, scope: str) -> pl.DataF
             "metric_group": list(items.groups),
             "level": [level_of(name) for name in items.names],
             "count": count,
-            "support": count / max(windows, 1),
-            "runs": (by_run > 0).sum(axis=0),
+            "support": count / max(counts.windows, 1),
+            "runs": counts.runs,
         },
         schema=ITEM_FREQUENCIES.schema,
     )
     return found.filter(pl.col("count") > 0).sort("count", "item", descending=[True, False])
 
 
-def item_pairs(runs: Sequence[Held], items: Items, scope: str) -> pl.DataFrame:
+def item_pairs(counts: Counts, items: Items, scope: str) -> pl.DataFrame:
     """How often each two items of different groups occur together, those that never do included: table `item_pairs`."""
-    windows = sum(len(run.holds) for run in runs)
-    both: Array = sum((run.holds.T.astype(np.float64) @ run.holds for run in runs), np.zeros((len(items.names),) * 2))
+    both, windows = counts.both, counts.windows
     count = np.diag(both)
     occurs, group = count > 0, items.group
     first, second = np.nonzero(np.triu((group[:, None] != group) & occurs[:, None] & occurs, 1))
@@ -56,13 +88,14 @@ def item_pairs(runs: Sequence[Held], items: Items, scope: str) -> pl.DataFrame:
     )
 
 
-def basket_counts(runs: Sequence[Held], items: Items, platform: str) -> pl.DataFrame:
+def basket_counts(runs: Iterable[Held], items: Items, platform: str) -> pl.DataFrame:
     """How many baskets each run and host has, and what they hold: table `basket_counts`."""
     rows = []
     for run in runs:
         held = run.holds.sum(axis=1)
         groups = len({items.groups[i] for i in np.flatnonzero(run.holds.any(axis=0))})
-        distinct = len(np.unique(np.packbits(run.holds, axis=1), axis=0)) if len(held) else 0
+        packed = np.packbits(run.holds, axis=1)
+        distinct = len(set(packed.view(f"V{packed.shape[1]}").ravel().tolist())) if len(held) else 0
         least, most = (int(held.min()), int(held.max())) if len(held) else (0, 0)
         mean = float(held.mean()) if len(held) else None
         rows.append((platform, run.run_key, run.host, len(held), run.window_s, groups, least, most, mean, distinct))

@@ -7,7 +7,7 @@ are in the order of time, and none of them is a case of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -113,16 +113,52 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
         Of these runs; the hosts of each are one job.
     """
     known = pl.Enum(items.names)
-    coded = baskets.select(*HOST_KEY, "window", "start_ts", item=pl.col("item").cast(known, strict=False).to_physical())
+    # column by column: each query of a frame costs as much as the work on a run
+    one = all(baskets[name].n_unique() == 1 for name in HOST_KEY)
+    parts = [baskets] if one else [rows for _, rows in sorted(baskets.partition_by(HOST_KEY, as_dict=True).items())]
     found = []
-    for (run_key, host), rows in sorted(coded.partition_by(HOST_KEY, as_dict=True).items()):
+    for rows in parts:
         window, first, row = np.unique(rows["window"].to_numpy(), return_index=True, return_inverse=True)
-        has_item = rows["item"].is_not_null().to_numpy()
+        item = rows["item"].cast(known, strict=False).to_physical()
+        has_item = item.is_not_null().to_numpy()
         holds = np.zeros((len(window), len(items.names)), dtype=bool)
-        holds[row[has_item], rows["item"].drop_nulls().to_numpy()] = True
+        holds[row[has_item], item.drop_nulls().to_numpy()] = True
+        run_key, host = (str(rows[name][0]) for name in HOST_KEY)
         start = rows["start_ts"].to_numpy()[first]
-        found.append(Held(str(run_key), str(host), workload, holds, start, window, str(run_key)))
+        found.append(Held(run_key, host, workload, holds, start, window, run_key))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A run and host, one bit an item and window: a fleet of them is remembered, and looked at one after the other.
+
+    Attributes
+    ----------
+    run : Held
+        Without what it holds.
+    items : Items
+        The columns.
+    bits : ndarray of uint8, windows x bytes
+        What it holds.
+    """
+
+    run: Held
+    items: Items
+    bits: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, run: Held, items: Items) -> Packed:
+        """From what it holds."""
+        return cls(replace(run, holds=np.zeros((len(run.holds), 0), dtype=bool)), items, np.packbits(run.holds, axis=1))
+
+    def of_items(self, items: Items) -> Held:
+        """What it holds of some of its items; windows without any of them are left out."""
+        place = {name: number for number, name in enumerate(self.items.names)}
+        holds = np.unpackbits(self.bits, axis=1, count=len(self.items.names)).view(bool)
+        holds = holds[:, [place[name] for name in items.names]]
+        some = holds.any(axis=1)
+        return replace(self.run, holds=holds[some], start=self.run.start[some], window=self.run.window[some])
 
 
 def jobs(runs: Sequence[Held]) -> list[list[int]]:

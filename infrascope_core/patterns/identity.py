@@ -244,7 +244,11 @@ class _Fleet:
         return [int(group) for group in order if size[group] > 0]
 
     def _squares(self, number: int) -> Array:
-        squares: Array = ((self.figures - self.figures[number]) ** 2).sum(axis=-1)
+        apart = self.figures - self.figures[number]
+        apart *= apart
+        # a sum along so short an axis takes ten times as long
+        first, second, third = np.moveaxis(apart, -1, 0)
+        squares: Array = first + second + third
         return squares
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,6 +28,10 @@ from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 _WORD = 64
 _DENSE = 0.6
 """Share of words with a bit, above which picking them out costs more than it saves."""
+_AT_ONCE = 2**18
+"""Pairs of extensions x words that are counted in one step; of more, calls no longer take most of the time."""
+_MOST_AT_ONCE = 256
+"""Most extensions of which all pairs are."""
 
 Bits = NDArray[np.uint64]
 
@@ -149,10 +155,12 @@ def frequent_itemsets(baskets: pl.DataFrame | BasketBits, scope: str, settings: 
         return FREQUENT_ITEMSETS.empty()
     miner = _mined(baskets, settings.min_support, settings.max_size + 1, with_runs=settings.max_size)
     levels = miner.levels()
-    frames = []
+    miner.found.clear()
+    frames, codes = [], np.zeros((0, 0), dtype=np.int32)
     for size, level in enumerate(levels[: settings.max_size], start=1):
         has_superset, same_count = _supersets(levels, size)
-        items = baskets.names.gather(level.items.ravel()).reshape((len(level.items), size)).cast(pl.List(pl.String))
+        codes = level.last[:, None] if size == 1 else np.column_stack([codes[level.parent], level.last])
+        items = baskets.names.gather(codes.ravel()).reshape(codes.shape).cast(pl.List(pl.String))
         frames.append(
             pl.DataFrame(
                 {
@@ -196,6 +204,10 @@ def least_count(total: int, min_support: float) -> int:
     return int(counts[np.argmax(counts / total >= min_support)])
 
 
+Numbers = NDArray[np.int32]
+"""What is kept of each itemset: there are millions."""
+
+
 @dataclass
 class _Level:
     """Itemsets of one size in lexicographic order of their item codes.
@@ -203,10 +215,10 @@ class _Level:
     `parent` is the row, one level down, of the itemset without its last item.
     """
 
-    items: Ints
-    parent: Ints
-    counts: Ints
-    runs: Ints
+    last: Numbers
+    parent: Numbers
+    counts: Numbers
+    runs: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,42 +248,66 @@ class _Eclat:
     min_count: int
     max_size: int
     with_runs: int
-    found: list[list[tuple[Ints, Ints, Ints, Ints]]] = field(default_factory=list)
+    found: list[list[tuple[Numbers, Numbers, Numbers, Numbers]]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
     def mine(self, baskets: BasketBits) -> None:
         """Search all items."""
-        self._extend((), np.arange(len(baskets.bits)), _Node(baskets.bits, baskets.starts), -1)
+        self._extend(1, np.arange(len(baskets.bits)), _Node(baskets.bits, baskets.starts), -1)
 
     def levels(self) -> list[_Level]:
         """All itemsets found, by size from 1."""
         return [_Level(*(np.concatenate(part) for part in zip(*rows, strict=True))) for rows in self.found]
 
-    def _extend(self, prefix: tuple[int, ...], items: Ints, node: _Node, parent: int) -> None:
+    def _extend(self, size: int, items: Ints, node: _Node, parent: int) -> None:
         # four times as fast as a sum of 64 bits
         counts = np.bitwise_count(node.bits).sum(axis=1, dtype=np.uint32).astype(np.int64)
         keep = counts >= self.min_count
         items, counts, node = items[keep], counts[keep], _Node(node.bits[keep], node.starts)
         if not len(items):
             return
-        size = len(prefix) + 1
-        if len(self.found) < size:
-            self.found.append([])
-            self.sizes.append(0)
-        row = self.sizes[size - 1]
-        self.sizes[size - 1] += len(items)
-        sets = np.empty((len(items), size), dtype=np.int64)
-        sets[:, :-1] = prefix
-        sets[:, -1] = items
         if size <= self.with_runs:
             runs = (np.bitwise_or.reduceat(node.bits, node.starts, axis=1) != 0).sum(axis=1, dtype=np.int64)
         else:
             runs = np.zeros(len(items), dtype=np.int64)
-        self.found[size - 1].append((sets, np.full(len(items), parent), counts, runs))
+        row = self._keep(size, items, np.full(len(items), parent), counts, runs)
         if size == self.max_size:
             return
+        if (
+            size == self.max_size - 1
+            and len(items) <= _MOST_AT_ONCE
+            and len(items) ** 2 * len(node.bits[0]) <= _AT_ONCE
+        ):
+            self._extend_at_once(size + 1, items, node.bits, row)
+            return
         for i in range(len(items) - 1):
-            self._extend((*prefix, int(items[i])), items[i + 1 :], node.within(i), row + i)
+            self._extend(size + 1, items[i + 1 :], node.within(i), row + i)
+
+    def _extend_at_once(self, size: int, items: Ints, bits: Bits, parent: int) -> None:
+        """The largest itemsets, by what they are but for the last item; of few words, calls cost more than counting."""
+        first, second = _pairs(len(items))
+        counts = np.bitwise_count(bits[first] & bits[second]).sum(axis=1, dtype=np.uint32)
+        keep = np.flatnonzero(counts >= self.min_count)
+        if len(keep):
+            self._keep(size, items[second[keep]], parent + first[keep], counts[keep], np.zeros(len(keep)))
+
+    def _keep(self, size: int, *columns: NDArray[Any]) -> int:
+        """Put itemsets beside those that were found; the row of the first."""
+        if len(self.found) < size:
+            self.found.append([])
+            self.sizes.append(0)
+        row = self.sizes[size - 1]
+        self.sizes[size - 1] += len(columns[0])
+        last, parent, counts, runs = (column.astype(np.int32) for column in columns)
+        self.found[size - 1].append((last, parent, counts, runs))
+        return row
+
+
+@lru_cache(maxsize=_MOST_AT_ONCE + 1)
+def _pairs(number: int) -> tuple[Ints, Ints]:
+    """The first and the second of all pairs."""
+    first, second = np.triu_indices(number, 1)
+    return first.astype(np.int64), second.astype(np.int64)
 
 
 def _supersets(levels: list[_Level], size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -288,7 +324,7 @@ def _supersets(levels: list[_Level], size: int) -> tuple[NDArray[np.bool_], NDAr
     return has, same
 
 
-def _without(levels: list[_Level], size: int, position: int) -> Ints:
+def _without(levels: list[_Level], size: int, position: int) -> Ints | Numbers:
     """Rows, one level down, of the itemsets of `size` without the item at `position`.
 
     Without the last item that is the parent. Otherwise it is the parent without that item, extended by the
@@ -298,8 +334,7 @@ def _without(levels: list[_Level], size: int, position: int) -> Ints:
     if position == size - 1:
         return level.parent
     below = levels[size - 2]
-    base = int(levels[0].items.max()) + 1
+    base = int(levels[0].last.max()) + 1
     grandparent = _without(levels, size - 1, position)[level.parent] if size > 2 else np.full(len(level.parent), -1)
-    return np.searchsorted(below.parent * base + below.items[:, -1], grandparent * base + level.items[:, -1]).astype(
-        np.int64
-    )
+    known = below.parent.astype(np.int64) * base + below.last
+    return np.searchsorted(known, np.asarray(grandparent, dtype=np.int64) * base + level.last).astype(np.int64)

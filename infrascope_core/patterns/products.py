@@ -3,19 +3,21 @@ contrasts between kinds of runs."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
 
 from infrascope_core.contract import WORKLOAD_KEY
-from infrascope_core.numeric import Mask
+from infrascope_core.numeric import Mask, one_thread
 from infrascope_core.patterns.aliases import group_aliases
 from infrascope_core.patterns.candidates import to_be_tested
 from infrascope_core.patterns.contrasts import Unit, contrasts
-from infrascope_core.patterns.counts import basket_counts, item_frequencies, item_pairs
+from infrascope_core.patterns.counts import Counts, basket_counts, item_frequencies, item_pairs
 from infrascope_core.patterns.held import Held, Items
 from infrascope_core.patterns.identity import run_identity
 from infrascope_core.patterns.itemsets import BasketBits, frequent_itemsets
@@ -24,8 +26,10 @@ from infrascope_core.patterns.rules import association_rules
 from infrascope_core.patterns.scopes import (
     all_items,
     bits_of_run,
+    chosen_runs,
     held_by_run,
     mined_groups,
+    runs_tested,
     same_scopes,
     scopes,
     unaliased_groups,
@@ -62,12 +66,13 @@ _STAGE = "patterns"
 
 
 def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    recipe, thresholds = recipe_of(folder), folder.lake.read(THRESHOLDS)
+    recipe, thresholds, mining = recipe_of(folder), folder.lake.read(THRESHOLDS), folder.settings.mining
     parts = [GROUP_ALIASES.empty()]
     for (name,), runs in sorted(accepted(folder).partition_by("platform", as_dict=True).items()):
         informative = set(thresholds.filter(~pl.col("degenerate"), platform=name)["metric_group"])
         groups = [group.name for group in recipe.groups if group.name in informative]
-        windows = (folder.lake.read(GROUP_WINDOWS, key) for key in runs["run_key"])
+        keys = chosen_runs(list(runs["run_key"]), mining.max_alias_runs, mining.random_state)
+        windows = (folder.lake.read(GROUP_WINDOWS, key) for key in keys)
         parts.append(group_aliases(windows, groups, str(name), recipe))
     return pl.concat(parts)
 
@@ -94,30 +99,32 @@ def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
 
 def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     mining, recipe = folder.settings.mining, recipe_of(folder)
-    found = [
-        association_rules(tally, own, scope, mining, recipe)
-        for scope, tally, own in _scopes(
-            folder,
-            tick,
-            lambda items: Tally(items, mining.max_antecedent),
-            lambda run, items: run_overlaps(run.holds, items, mining.max_antecedent),
-        )
-        if tally.windows >= mining.min_baskets
-    ]
+    with one_thread():
+        found = [
+            association_rules(tally, own, scope, mining, recipe)
+            for scope, tally, own in _scopes(
+                folder,
+                tick,
+                lambda items: Tally(items, mining.max_antecedent),
+                lambda run, items: run_overlaps(run.holds, items, mining.max_antecedent),
+            )
+            if tally.windows >= mining.min_baskets
+        ]
     return pl.concat([ASSOCIATION_RULES.empty(), *found]).sort("scope", maintain_order=True)
 
 
 def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     mining, recipe = folder.settings.mining, recipe_of(folder)
-    found = [
-        sequential_patterns(tally, own, scope, mining, recipe)
-        for scope, tally, own in _scopes(
-            folder,
-            tick,
-            lambda items: OrderTally(items, mining.longest_lag_s),
-            lambda run, items: order_of_run(run, items, mining.longest_lag_s),
-        )
-    ]
+    with one_thread():
+        found = [
+            sequential_patterns(tally, own, scope, mining, recipe)
+            for scope, tally, own in _scopes(
+                folder,
+                tick,
+                lambda items: OrderTally(items, mining.longest_lag_s),
+                lambda run, items: order_of_run(run, items, mining.longest_lag_s),
+            )
+        ]
     return pl.concat([SEQUENTIAL_PATTERNS.empty(), *found]).sort("scope", maintain_order=True)
 
 
@@ -154,19 +161,24 @@ def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.Dat
     """What there was to go by: counted from the baskets, because a scope without rules leaves none behind."""
     runs, mining = accepted(folder).sort("run_key"), folder.settings.mining
     found = dict(folder.lake.read(ASSOCIATION_RULES).select("scope", "holding").unique().iter_rows())
+    tested_on = runs_tested(runs, mining)
     rows = []
     for platform, items in _platforms(folder, runs):
         groups = len(set(items.groups))
-        own = {key: held_by_run(folder, key, items) for key in runs.filter(platform=platform)["run_key"]}
-        runs_of = scopes(runs.filter(platform=platform))
+        of_platform = runs.filter(platform=platform)
+        # of all runs no more is kept at once than how many windows each has
+        windows = {key: [len(one.holds) for one in held_by_run(folder, key, items)] for key in of_platform["run_key"]}
+        runs_of = scopes(of_platform)
         same = same_scopes(runs_of)
         for scope, keys in runs_of.items():
-            members = [one for key in keys for one in own[key]]
-            holds = np.concatenate([np.zeros((0, len(items.names)), dtype=bool), *(one.holds for one in members)])
+            chosen = [one for key in tested_on[same.get(scope, scope)] for one in held_by_run(folder, key, items)]
+            holds = np.concatenate([np.zeros((0, len(items.names)), dtype=bool), *(one.holds for one in chosen)])
             tested = to_be_tested(holds, items, mining) if len(holds) >= mining.min_baskets else 0
             rules = int(found.get(same.get(scope, scope), 0))
-            why = None if rules else _why_none(len(holds), len(members), groups, tested, mining)
-            rows.append((scope, same.get(scope), len(members), len(holds), groups, tested, rules, why))
+            why = None if rules else _why_none(len(holds), len(chosen), groups, tested, mining)
+            members = [count for key in keys for count in windows[key]]
+            counts = (len(members), len(chosen), sum(members), groups, tested, rules)
+            rows.append((scope, same.get(scope), *counts, why))
     return pl.DataFrame(rows, schema=MINED_SCOPES.schema, orient="row")
 
 
@@ -183,42 +195,95 @@ def _why_none(windows: int, runs: int, groups: int, tested: int, mining: MiningS
 
 
 def _basket_counts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    found = [basket_counts(own, items, scope) for scope, items, own in _whole_scopes(folder, tick) if "/" not in scope]
-    return pl.concat([BASKET_COUNTS.empty(), *found])
+    return pl.concat([BASKET_COUNTS.empty(), *(counted.baskets for counted in _counted(folder, tick).values())])
 
 
 def _item_frequencies(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    found = [item_frequencies(own, items, scope) for scope, items, own in _whole_scopes(folder, tick)]
+    found = [item_frequencies(counts, items, scope) for scope, items, counts in _counted_scopes(folder, tick)]
     return pl.concat([ITEM_FREQUENCIES.empty(), *found])
 
 
 def _item_pairs(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    found = [item_pairs(own, items, scope) for scope, items, own in _whole_scopes(folder, tick)]
+    found = [item_pairs(counts, items, scope) for scope, items, counts in _counted_scopes(folder, tick)]
     return pl.concat([ITEM_PAIRS.empty(), *found])
 
 
-def _whole_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, list[Held]]]:
-    """Each scope that is mined, with the items of all metric groups, and its runs."""
-    runs, done = accepted(folder).sort("run_key"), 0
-    for platform in runs["platform"].unique().sort():
-        items = all_items(folder, platform)
-        of_platform, own = runs.filter(platform=platform), {}
-        for key in of_platform["run_key"]:
-            own[key] = held_by_run(folder, key, items)
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """What the runs of a platform hold, of all metric groups.
+
+    Attributes
+    ----------
+    items : Items
+        All of them.
+    baskets : polars.DataFrame
+        Table `basket_counts`.
+    workloads : dict of str to Counts
+        By scope of a workload: the runs of wider ones are those of several workloads.
+    """
+
+    items: Items
+    baskets: pl.DataFrame
+    workloads: dict[str, Counts]
+
+
+def _counted(folder: DataFolder, tick: Tick) -> dict[str, _Counted]:
+    """By platform; remembered with the folder, because three products ask for it."""
+    runs = accepted(folder).sort(*WORKLOAD_KEY, "run_key")
+    state = fingerprint(folder.lake.version(THRESHOLDS) or "", *_baskets_made_from(folder, runs))
+    with one_thread():  # matrices of a run are too small for several
+        return folder.once(("counts", state), lambda: _count(folder, runs, tick))
+
+
+def _baskets_made_from(folder: DataFolder, runs: pl.DataFrame) -> list[str]:
+    return [f"{key} {folder.lake.made_from(BASKETS, key)}" for key in runs["run_key"]]
+
+
+def _count(folder: DataFolder, runs: pl.DataFrame, tick: Tick) -> dict[str, _Counted]:
+    found, done = {}, 0
+
+    def one_after_the_other(platform: str, items: Items, workloads: dict[str, Counts]) -> Iterator[Held]:
+        """Its runs and hosts, added up as they pass."""
+        nonlocal done
+        for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
+            own, scope = held_by_run(folder, key, items), "/".join(path)
+            counts = Counts.of(own, items)
+            workloads[scope] = workloads[scope] + counts if scope in workloads else counts
+            yield from own
             done += 1
             tick(done, runs.height)
-        for scope, keys in _mined(scopes(of_platform)).items():
-            yield scope, items, [one for key in keys for one in own[key]]
+
+    for platform in runs["platform"].unique().sort():
+        items, workloads = all_items(folder, platform), dict[str, Counts]()
+        baskets = basket_counts(one_after_the_other(platform, items, workloads), items, platform)
+        found[platform] = _Counted(items, baskets, workloads)
+    return found
+
+
+def _counted_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, Counts]]:
+    """Each scope that is mined, with the items of all metric groups, and what its runs add up to."""
+    for platform, counted in _counted(folder, tick).items():
+        for scope in _mined(scopes(accepted(folder).filter(platform=platform))):
+            own = (counts for name, counts in counted.workloads.items() if f"{name}/".startswith(f"{scope}/"))
+            yield scope, counted.items, reduce(operator.add, own)
 
 
 def _workload_signatures(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    found = [workload_signatures(runs, groups) for groups, runs in _signatures(folder, tick)]
+    found = [workload_signatures(runs, groups) for groups, runs in _seen(folder, tick)]
     return pl.concat([WORKLOAD_SIGNATURES.empty(), *found])
 
 
 def _run_identity(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    found = [run_identity(runs, groups, folder.settings.identity) for groups, runs in _signatures(folder, tick)]
+    with one_thread():
+        found = [run_identity(runs, groups, folder.settings.identity) for groups, runs in _seen(folder, tick)]
     return pl.concat([RUN_IDENTITY.empty(), *found])
+
+
+def _seen(folder: DataFolder, tick: Tick) -> list[tuple[list[str], list[Signature]]]:
+    """Signatures by platform; remembered with the folder, because two products ask for them."""
+    pooled = (folder.lake.version(table) or "" for table in (THRESHOLDS, GROUP_ALIASES))
+    state = fingerprint(*pooled, *_baskets_made_from(folder, accepted(folder)))
+    return folder.once(("signatures", state), lambda: list(_signatures(folder, tick)))
 
 
 def _signatures(folder: DataFolder, tick: Tick) -> Iterator[tuple[list[str], list[Signature]]]:
@@ -256,9 +321,14 @@ _Sum = TypeVar("_Sum", bound=_Adds)
 def _scopes(
     folder: DataFolder, tick: Tick, empty: Callable[[Items], _Sum], of_run: Callable[[Held, Items], object]
 ) -> Iterator[tuple[str, _Sum, list[Held]]]:
-    """Each scope with what its runs add up to, and the runs: none is looked at twice, and few sums are kept at once."""
-    runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
-    (_, job_of), mined = jobs_of(folder), _mined(scopes(runs))
+    """Each scope with what its runs add up to, and the runs: none is looked at twice, and few sums are kept at once.
+
+    Of many runs, those that rules and orders are tested on.
+    """
+    every = accepted(folder).sort(*WORKLOAD_KEY, "run_key")
+    (_, job_of), mined = jobs_of(folder), _mined(scopes(every))
+    tested = {scope: set(keys) for scope, keys in runs_tested(every, folder.settings.mining).items() if scope in mined}
+    runs, done = every.filter(pl.col("run_key").is_in(set[str]().union(*tested.values()))), 0
     for platform, items in _platforms(folder, runs):
         open_scopes: list[tuple[str, _Sum, list[Held]]] = []
         for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
@@ -268,7 +338,7 @@ def _scopes(
             open_scopes += [(scope, empty(items), []) for scope in scopes_of_run[len(open_scopes) :]]
             for one in held_by_run(folder, key, items):
                 part = of_run(one, items)
-                for _, total, own in open_scopes:
+                for _, total, own in (each for each in open_scopes if key in tested[each[0]]):
                     total.add(part)
                     own.append(replace(one, job=job_of.get(key, key)))
             done += 1
@@ -295,9 +365,10 @@ PRODUCTS = (
         Scope.MINED,
         _group_aliases,
         inputs=(GROUP_WINDOWS, THRESHOLDS),
+        settings=("mining",),
         depends_on=lambda folder, _: recipe_of(folder).model_dump_json(),
         libraries=("pandas",),
-        decisions=(31,),
+        decisions=(31, 41),
     ),
     *(
         Product(_STAGE, (table,), Scope.MINED, make, inputs=(BASKETS, THRESHOLDS), libraries=("numpy",))
@@ -327,7 +398,7 @@ PRODUCTS = (
         settings=("mining",),
         depends_on=lambda folder, _: fingerprint(recipe_of(folder).model_dump_json(), _one_job_within(folder)),
         libraries=("numpy", "scipy"),
-        decisions=(31,),
+        decisions=(31, 41),
     ),
     Product(
         _STAGE,
@@ -337,7 +408,7 @@ PRODUCTS = (
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES, ASSOCIATION_RULES),
         settings=("mining",),
         libraries=("numpy",),
-        decisions=(31,),
+        decisions=(31, 41),
     ),
     Product(
         _STAGE,
@@ -347,7 +418,7 @@ PRODUCTS = (
         inputs=(BASKETS, THRESHOLDS, GROUP_ALIASES),
         settings=("mining",),
         libraries=("numpy", "scipy"),
-        decisions=(31,),
+        decisions=(31, 41),
     ),
     Product(
         _STAGE,

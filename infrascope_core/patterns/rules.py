@@ -87,7 +87,7 @@ def _chances(rules: Candidates, runs: Sequence[Held]) -> Array:
     step = max(1, AT_ONCE // max(sum(len(run.holds) for run in runs), 1))
     for begin in range(0, len(rows), step):
         chunk = rows[begin : begin + step]
-        shifted = [by_shift(left_side(run.holds, rules.left[chunk]), run.holds[:, rules.right[chunk]]) for run in runs]
+        shifted = [by_shift(left_side(run.holds, rules.left[chunk]), run.holds, rules.right[chunk]) for run in runs]
         chances[chunk] = [
             chance_of_as_much(round(observed), of_runs)
             for observed, of_runs in zip(rules.both[chunk], zip(*shifted, strict=True), strict=True)
@@ -126,25 +126,54 @@ def _described(
     found: pl.DataFrame, items: Items, runs: Sequence[Held], settings: MiningSettings, recipe: Recipe
 ) -> pl.DataFrame:
     """Rules with the names of their items, their timing, examples, and words."""
+    ranked = _may_be_stored(_named(found, items, recipe), settings)
+    left, right = ranked["left"].to_numpy(), ranked["right"].to_numpy()
+    labelled = ranked.with_columns(
+        timing=pl.Series(timings(_ways(left, right, runs), runs, settings), dtype=pl.String)
+    ).with_row_index("number")
+    told = _told(labelled)
+    others = [number for number in range(labelled.height) if number not in set(told)]
+    stored = sorted([*told, *others][: settings.max_rules])
+    kept = labelled[stored]
+    examples = pl.Series(list(_examples(left[stored], right[stored], runs)), dtype=EXAMPLES)
+    place = {number: row for row, number in enumerate(stored)}
+    worded = in_words(
+        kept.with_columns(examples=examples),
+        ASSOCIATION_RULES,
+        [place[number] for number in told if number in place],
+        lambda row: rule_sentence(row, recipe),
+    )
+    return worded.select(ASSOCIATION_RULES.schema.names())
+
+
+def _named(found: pl.DataFrame, items: Items, recipe: Recipe) -> pl.DataFrame:
+    """Rules with the names of their items, the largest z first."""
     subsystem_of = recipe.subsystem_of
-    left, right = found["left"].to_numpy(), found["right"].to_numpy()
-    sides = [[items.names[i] for i in row if i >= 0] for row in left.tolist()]
-    subsystems = [{subsystem_of.get(items.groups[i], "Other") for i in row if i >= 0} for row in left.tolist()]
-    of_right = [subsystem_of.get(items.groups[i], "Other") for i in right.tolist()]
+    left, right = found["left"].to_numpy().tolist(), found["right"].to_list()
+    sides = [[items.names[i] for i in row if i >= 0] for row in left]
+    subsystems = [{subsystem_of.get(items.groups[i], "Other") for i in row if i >= 0} for row in left]
+    of_right = [subsystem_of.get(items.groups[i], "Other") for i in right]
     named = found.with_columns(
         antecedent=pl.Series(sides, dtype=pl.List(pl.String)),
-        consequent=pl.Series([[items.names[i]] for i in right.tolist()], dtype=pl.List(pl.String)),
+        consequent=pl.Series([[items.names[i]] for i in right], dtype=pl.List(pl.String)),
         cross_subsystem=pl.Series(
             [own not in others for own, others in zip(of_right, subsystems, strict=True)], dtype=pl.Boolean
         ),
-        timing=pl.Series(timings(_ways(left, right, runs), runs, settings), dtype=pl.String),
-        examples=pl.Series(list(_examples(left, right, runs)), dtype=EXAMPLES),
     )
     order = ["z", pl.col("antecedent").list.join(" "), pl.col("consequent").list.join(" ")]
-    ranked = named.sort(order, descending=[True, False, False]).with_row_index("number")
-    told = in_words(ranked, ASSOCIATION_RULES, _told(ranked), lambda row: rule_sentence(row, recipe))
-    kept = told.sort("shown", "number", nulls_last=True).head(settings.max_rules).sort("number")
-    return kept.select(ASSOCIATION_RULES.schema.names())
+    return named.sort(order, descending=[True, False, False])
+
+
+def _may_be_stored(ranked: pl.DataFrame, settings: MiningSettings) -> pl.DataFrame:
+    """Of more rules than are stored, those with the largest z, and a fifth as many of those that come first in reading.
+
+    The others get no label: that takes most of the time of a rule.
+    """
+    if ranked.height <= settings.max_rules:
+        return ranked
+    numbered = ranked.with_row_index("number")
+    first = [numbered.head(settings.max_rules), _worth_telling(numbered).head(settings.max_rules // 5)]
+    return ranked[sorted({number for rules in first for number in rules["number"]})]
 
 
 def _told(rules: pl.DataFrame) -> list[int]:
@@ -170,36 +199,43 @@ def _pairs(rule: Row) -> Iterator[frozenset[str]]:
 
 def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple[Mask, Mask]]]:
     """For each rule, its two sides in every run."""
-    for at in range(len(right)):
-        yield [(left_side(run.holds, left[at : at + 1])[:, 0], run.holds[:, right[at]]) for run in runs]
+    step = max(1, AT_ONCE // max(sum(len(run.holds) for run in runs), 1))
+    for begin in range(0, len(right), step):
+        at = slice(begin, begin + step)
+        of_runs = [(left_side(run.holds, left[at]).T.copy(), run.holds.T[right[at]]) for run in runs]
+        for rule in range(len(right[at])):
+            yield [(own[rule], other[rule]) for own, other in of_runs]
 
 
 def _ways(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[list[tuple[Mask, Mask]]]]:
     """For each rule, the ways to part it: left side and right one; of several items on the left, the rest and each."""
-    for at, sides in enumerate(_sides(left, right, runs)):
-        items = [int(item) for item in left[at] if item >= 0]
-        rests = [[*(i for i in items if i != item), int(right[at])] for item in items] if len(items) > 1 else []
-        yield [
-            sides,
-            *(
-                [(np.asarray(run.holds[:, rest].all(axis=1)), run.holds[:, item]) for run in runs]
-                for item, rest in zip(items, rests, strict=False)
-            ),
-        ]
+    several = (left >= 0).sum(axis=1) > 1
+    parted = []
+    for place in range(left.shape[1]):
+        has = several & (left[:, place] >= 0)
+        rest = left[has].copy()
+        rest[:, place] = right[has]
+        parted.append((has, _sides(rest, left[has, place], runs)))
+    for number, sides in enumerate(_sides(left, right, runs)):
+        yield [sides, *(next(others) for has, others in parted if has[number])]
 
 
 def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[dict[str, object]]]:
     """For each rule, the runs that have most of it beyond the expected, and where both sides hold longest in them."""
-    for sides in _sides(left, right, runs):
-        excess = np.array([(a & c).sum() - a.sum() * c.sum() / max(len(a), 1) for a, c in sides])
+    excess, some = np.zeros((len(right), len(runs))), np.zeros((len(right), len(runs)), dtype=bool)
+    for number, run in enumerate(runs):
+        a, c = left_side(run.holds, left), run.holds[:, right]
+        both = (a & c).sum(axis=0)
+        excess[:, number] = both - a.sum(axis=0) * c.sum(axis=0) / max(len(a), 1)
+        some[:, number] = both > 0
+    for rule in range(len(right)):
         found: dict[str, dict[str, object]] = {}
-        for number in np.argsort(-excess, kind="stable"):
-            a, c = sides[number]
+        for number in np.argsort(-excess[rule], kind="stable"):
             run = runs[number]
-            if len(found) == _EXAMPLES or not (a & c).any():
+            if len(found) == _EXAMPLES or not some[rule, number]:
                 break
             if run.run_key not in found:
-                at = _longest(a & c)
+                at = _longest(left_side(run.holds, left[rule : rule + 1])[:, 0] & run.holds[:, right[rule]])
                 found[run.run_key] = {
                     "run_key": run.run_key,
                     "host": run.host,
@@ -236,16 +272,10 @@ def worth_reading(rules: pl.DataFrame, limit: int, timing: Iterable[str] | None 
         gain). A pair of metric groups on opposite sides is shown once, and what follows at most twice, so that mirror
         images and variations of one rule do not crowd out the rest.
     """
-    said = rules.filter(
-        "cross_subsystem",
-        ~pl.concat_list("antecedent", "consequent").list.eval(pl.element().str.ends_with(f"_{MEDIUM}")).list.any(),
-    )
+    said = _worth_telling(rules)
     if timing is not None:
         said = said.filter(pl.col("timing").is_in(list(timing)))
-    gain = pl.col("confidence") - pl.col("expected")
-    said = said.sort("scope", pl.col("antecedent").list.len(), -pl.col("z") * gain, maintain_order=True).with_row_index(
-        "place"
-    )
+    said = said.sort("scope", maintain_order=True).with_row_index("place")
     chosen = [
         row["place"]
         for scope in said.partition_by("scope", maintain_order=True)
@@ -257,3 +287,12 @@ def worth_reading(rules: pl.DataFrame, limit: int, timing: Iterable[str] | None 
         )
     ]
     return said.drop("place")[chosen]
+
+
+def _worth_telling(rules: pl.DataFrame) -> pl.DataFrame:
+    """Rules across subsystems of what is high or low: simple ones first, then by how sure and how large the gain is."""
+    gain = pl.col("confidence") - pl.col("expected")
+    return rules.filter(
+        "cross_subsystem",
+        ~pl.concat_list("antecedent", "consequent").list.eval(pl.element().str.ends_with(f"_{MEDIUM}")).list.any(),
+    ).sort(pl.col("antecedent").list.len(), -pl.col("z") * gain, maintain_order=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 import numpy as np
 import polars as pl
 
-from infrascope_core.contract import WORKLOAD_KEY
-from infrascope_core.patterns.held import Held, Items, held
+from infrascope_core.contract import HOST_KEY, WORKLOAD_KEY
+from infrascope_core.patterns.held import Held, Items, Packed, held
 from infrascope_core.patterns.itemsets import RunBits
+from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import ASSOCIATION_RULES, GROUP_ALIASES
 from infrascope_core.run_files.runs import run_file
 from infrascope_core.store.folder import DataFolder
@@ -41,6 +44,44 @@ def same_scopes(runs_of: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return found
 
 
+def runs_tested(runs: pl.DataFrame, settings: MiningSettings) -> dict[str, list[str]]:
+    """Run keys on which rules and orders of each scope are tested, in order: all, or a seeded choice.
+
+    Whether a run is chosen before another one of its workload depends on nothing but both keys, so that a new run
+    changes little, and what is chosen for a wide scope is, as a rule, chosen for a narrow one as well.
+
+    Parameters
+    ----------
+    runs : polars.DataFrame
+        Accepted runs.
+    settings : MiningSettings
+        `max_runs`, `max_runs_of_workload`, `random_state`.
+    """
+    workload = {key: "/".join(path) for key, *path in runs.select("run_key", *WORKLOAD_KEY).iter_rows()}
+    found, narrow = {}, set(workload.values())
+    for scope, keys in scopes(runs).items():
+        most = settings.max_runs_of_workload if scope in narrow else settings.max_runs
+        found[scope] = keys if len(keys) <= most else sorted(_in_turn(keys, workload, settings.random_state)[:most])
+    return found
+
+
+def chosen_runs(keys: Sequence[str], most: int, seed: int) -> list[str]:
+    """At most so many of the run keys, a seeded choice in which a new run changes little; sorted."""
+    return sorted(sorted(keys, key=lambda key: _drawn(key, seed))[:most])
+
+
+def _in_turn(keys: Sequence[str], workload: Mapping[str, str], seed: int) -> list[str]:
+    """Runs of one workload after the other, in a drawn order: the first of each, then the second of each, and so on."""
+    drawn: dict[str, list[str]] = {}
+    for key in sorted(keys, key=lambda key: _drawn(key, seed)):
+        drawn.setdefault(workload[key], []).append(key)
+    return [key for each in zip_longest(*drawn.values()) for key in each if key is not None]
+
+
+def _drawn(key: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed} {key}".encode()).digest()
+
+
 def mined_groups(folder: DataFolder, platform: str) -> list[str]:
     """Metric groups of a platform that carry information of their own: neither degenerate nor an alias; sorted."""
     informative = folder.lake.read_cached(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)
@@ -55,21 +96,33 @@ def unaliased_groups(folder: DataFolder, platform: str) -> list[str]:
 
 def all_items(folder: DataFolder, platform: str) -> Items:
     """Items of all metric groups of a platform, those that are not mined included."""
-    return Items.of_groups(folder.lake.read_cached(THRESHOLDS).filter(platform=platform)["metric_group"])
+    thresholds = folder.lake.read_cached(THRESHOLDS)
+    return folder.once(
+        ("items", folder.lake.version(THRESHOLDS), platform),
+        lambda: Items.of_groups(thresholds.filter(platform=platform)["metric_group"]),
+    )
 
 
 def held_by_run(folder: DataFolder, key: str, items: Items) -> list[Held]:
     """What a run and each of its hosts hold of these items; windows without any of their metric groups are left out.
 
-    It is remembered with the folder: all kinds of patterns ask for it.
+    It is remembered with the folder, as bits: all kinds of patterns ask for it.
     """
+    run = run_file(folder, key)
+    everything, workload = all_items(folder, str(run["platform"])), "/".join(str(run[name]) for name in WORKLOAD_KEY)
 
-    def read() -> list[Held]:
-        run = run_file(folder, key)
+    def read() -> list[Packed] | None:
+        rows = folder.lake.read(BASKETS, key, [*HOST_KEY, "window", "start_ts", "item"])
+        if rows["item"].null_count():
+            return None  # windows without an item are not told by items
+        return [Packed.of(one, everything) for one in held(rows, everything, workload)]
+
+    known = folder.once(("held", key, folder.lake.made_from(BASKETS, key), everything), read)
+    if known is None:
         rows = folder.lake.read(BASKETS, key).filter(pl.col("metric_group").is_in(set(items.groups)))
-        return held(rows, items, "/".join(str(run[name]) for name in WORKLOAD_KEY))
-
-    return folder.once(("held", key, folder.lake.made_from(BASKETS, key), items), read)
+        return held(rows, items, workload)
+    of_items = (one.of_items(items) for one in known)
+    return [one for one in of_items if len(one.holds)]
 
 
 def bits_of_run(folder: DataFolder, key: str, items: Items) -> RunBits:

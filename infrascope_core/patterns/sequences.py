@@ -190,14 +190,19 @@ def sequential_patterns(
     chosen &= tally.simultaneous.informative[first, second] >= settings.min_runs
     p = np.ones(len(first))
     agreeing, informative = np.zeros(len(first)), np.zeros(len(first))
-    shown = [own for run in runs if (own := _onsets_of(run, tally.items)) is not None] if chosen.any() else []
-    for row in np.flatnonzero(chosen):
-        known = [_sides(begins[:, [first[row], second[row]]], round((best[row] - zero) / s)) for begins, s in shown]
-        shares = [by_shift(left[:, None], right[:, None])[0] for left, right, _ in known]
-        p[row] = min(1.0, chance_of_as_much(round(joint[row]), shares) * len(tally.lags))
-        vary = [(left, right, n) for left, right, n in known if left.any() and right.any()]
-        informative[row] = len(vary)
-        agreeing[row] = sum(n > left.sum() * right.sum() / len(left) for left, right, n in vary)
+    rows = np.flatnonzero(chosen)
+    shown = [own for run in runs if (own := _onsets_of(run, tally.items)) is not None] if len(rows) else []
+    shares: list[list[Array]] = []
+    for begins, window_s in shown:
+        left, right = begins[:, first[rows]], begins[:, second[rows]]
+        shares.append(by_shift(left, right))
+        lags = np.array([round(lag / window_s) for lag in best[rows] - zero])
+        vary = left.any(axis=0) & right.any(axis=0)
+        more = _followed(left, right, lags) > left.sum(axis=0) * right.sum(axis=0) / len(left)
+        informative[rows] += vary
+        agreeing[rows] += vary & more
+    for row, of_runs in zip(rows, zip(*shares, strict=True), strict=True):
+        p[row] = min(1.0, chance_of_as_much(round(joint[row]), of_runs) * len(tally.lags))
     q = false_discovery_control(p)
     kept = np.flatnonzero(chosen & (q < SIGNIFICANT) & (agreeing >= _AGREEING * np.maximum(informative, 1)))
     expected, variance = (
@@ -227,10 +232,13 @@ def sequential_patterns(
     return in_words(ranked, SEQUENTIAL_PATTERNS, told, lambda row: sequence_sentence(row, recipe))
 
 
-def _sides(begins: Mask, lag: int) -> tuple[Mask, Mask, int]:
-    """Two onsets of a run, and how often the second begins so many windows after the first."""
-    left, right = begins.T
-    return left, right, int((left[:-lag] & right[lag:]).sum())
+def _followed(left: Mask, right: Mask, lags: Ints) -> Ints:
+    """How often the right one of each pair of onsets begins so many windows after the left one."""
+    found = np.zeros(len(lags), dtype=np.int64)
+    for lag in np.unique(lags):
+        pairs = np.flatnonzero(lags == lag)
+        found[pairs] = (left[:-lag, pairs] & right[lag:, pairs]).sum(axis=0)
+    return found
 
 
 def told_sequences(found: pl.DataFrame, limit: int) -> Iterator[Row]:

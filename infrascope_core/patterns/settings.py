@@ -21,6 +21,14 @@ class MiningSettings(Section):
     has."""
     max_rules: int = Field(500, ge=1)
     """Most rules of a scope that are stored."""
+    max_runs: int = Field(64, ge=3)
+    """Largest number of run files of a platform or phase on which rules and orders are tested: a seeded choice, of each
+    workload as many, so far as it has them."""
+    max_runs_of_workload: int = Field(12, ge=3)
+    """Largest number of run files of a workload on which those of its own scope are tested: a seeded choice."""
+    max_alias_runs: int = Field(200, ge=1)
+    """Largest number of run files of a platform in which metric groups are compared, to find those that say the same: a
+    seeded choice."""
     min_runs: int = Field(3, ge=1)
     """Fewest runs (run and host) of a rule in which both of its sides vary."""
     longest_lag_s: int = Field(5, ge=1)
@@ -30,7 +38,7 @@ class MiningSettings(Section):
     exchanges: int = Field(9_999, ge=99)
     """How often right sides are exchanged between runs of a workload, to tell a rule from the course of the job."""
     random_state: int = 0
-    """Seed of the exchanges."""
+    """Seed of the exchanges, and of the choice of runs."""
     min_baskets: int = Field(100, ge=1)
     """A scope with fewer baskets is not mined: at 1 % support a single basket would make a pattern."""
 

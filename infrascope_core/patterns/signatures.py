@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.contract import HOST_KEY, WORKLOAD_KEY
-from infrascope_core.numeric import Array, median
+from infrascope_core.numeric import Array, Ints, median
 from infrascope_core.patterns.held import LEVELS
 from infrascope_core.patterns.tables import WORKLOAD_SIGNATURES
 
@@ -57,23 +57,49 @@ def signatures(baskets: pl.DataFrame, groups: Sequence[str], workload: str) -> l
     workload : str
         What its name claims.
     """
-    place = {name: i for i, name in enumerate(groups)}
+    one = all(baskets[name].n_unique() == 1 for name in HOST_KEY)
+    parts = [baskets] if one else [rows for _, rows in sorted(baskets.partition_by(HOST_KEY, as_dict=True).items())]
     found = []
-    for (run_key, host), rows in sorted(baskets.partition_by(HOST_KEY, as_dict=True).items()):
-        by_group = (
-            rows.filter(pl.col("metric_group").is_in(groups))
-            .group_by("metric_group")
-            .agg(
-                *((pl.col("level") == level).mean().alias(level) for level in LEVELS),
-                *(pl.col("value").quantile(share, "linear").alias(str(share)) for share in _QUARTILES),
-            )
-        )
-        figures = np.full((len(groups), len(FIGURES)), np.nan)
-        for name, *own in by_group.iter_rows():
-            figures[place[name]] = own
-        first, last = rows.select(first=pl.col("start_ts").min(), last=pl.col("start_ts").max()).row(0)
-        found.append(Signature(str(run_key), str(host), workload, first, last, figures))
+    for rows in parts:
+        run_key, host = (str(rows[name][0]) for name in HOST_KEY)
+        start = rows["start_ts"].sort()
+        found.append(Signature(run_key, host, workload, start[0], start[-1], _figures(rows, groups)))
     return found
+
+
+def _figures(rows: pl.DataFrame, groups: Sequence[str]) -> Array:
+    """Shares of levels and quartiles of values of each group: groups x 6; NaN where there is none.
+
+    As `group_by` gives them, which takes three times as long for so few rows.
+    """
+    group = _numbers(rows["metric_group"], groups)
+    level, value = _numbers(rows["level"], LEVELS), rows["value"]
+    counted = (group >= 0) & (level >= 0)
+    n = len(groups)
+    counts = np.bincount(group[counted] * len(LEVELS) + level[counted], minlength=n * len(LEVELS))
+    counts = counts.reshape(n, len(LEVELS)).astype(np.float64)
+    valued = (group >= 0) & value.is_not_null().to_numpy()
+    group, values = group[valued], value.to_numpy()[valued]
+    values = values[np.lexsort((values, group))]
+    count = np.bincount(group, minlength=n)
+    position = np.maximum(count - 1, 0)[:, None] * np.array(_QUARTILES)
+    below = np.floor(position).astype(np.int64)
+    first = (np.cumsum(count) - count)[:, None]
+    last = np.maximum(first + count[:, None] - 1, 0)
+    figures = np.full((n, len(FIGURES)), np.nan)
+    some = count > 0
+    if len(values):
+        low, high = (values[np.minimum(first + place, last)] for place in (below, below + 1))
+        figures[some, len(LEVELS) :] = (low + (high - low) * (position - below))[some]
+    total = counts.sum(axis=1, keepdims=True)
+    np.divide(counts, total, out=figures[:, : len(LEVELS)], where=total > 0)
+    return figures
+
+
+def _numbers(names: pl.Series, known: Sequence[str]) -> Ints:
+    """Place of each name among those that are known; -1 of the others."""
+    numbers = names.cast(pl.Enum(known), strict=False).to_physical().cast(pl.Int64)
+    return np.asarray(numbers.fill_null(-1).to_numpy(), dtype=np.int64)
 
 
 def comparable(runs: Sequence[Signature]) -> Array:

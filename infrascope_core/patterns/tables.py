@@ -47,7 +47,8 @@ FREQUENT_ITEMSETS = Table(
 )
 ASSOCIATION_RULES = Table(
     "association_rules",
-    "While the items on the left hold, that on the right does, more often than the same runs would have it by chance.",
+    "While the items on the left hold, that on the right does, more often than the same runs would have it by chance. "
+    "All figures are of the runs that the scope was tested on: `mined_scopes.tested_runs`.",
     ("scope", "antecedent", "consequent"),
     (
         SCOPE,
@@ -102,6 +103,12 @@ GROUP_ALIASES = Table(
             of=("group_windows.value",),
         ),
         Column("declared", FLAG, "the recipe says so"),
+        Column(
+            "runs",
+            INT,
+            "runs and hosts that were compared: of many, a seeded choice of `mining.max_alias_runs` run files",
+            of=("group_windows.run_key",),
+        ),
     ),
 )
 MINED_SCOPES = Table(
@@ -112,7 +119,14 @@ MINED_SCOPES = Table(
         SCOPE,
         Column("same_as", TEXT, "the wider scope with the same runs, under whose name patterns are listed"),
         Column("runs", INT, "runs and hosts", of=("baskets.run_key",)),
-        Column("windows", INT, "their windows", of=("baskets.window",)),
+        Column(
+            "tested_runs",
+            INT,
+            "those that rules and orders were tested on: of many runs a seeded choice, of at most "
+            "`mining.max_runs` run files, and of a workload `mining.max_runs_of_workload`",
+            of=("baskets.run_key",),
+        ),
+        Column("windows", INT, "windows of all of them", of=("baskets.window",)),
         Column("groups", INT, "metric groups that are informative and no aliases", of=("thresholds.degenerate",)),
         Column("tested", INT, "rules that were tested", of=("baskets.item",)),
         Column("rules", INT, "rules that hold up", of=("association_rules.holding",)),
@@ -121,7 +135,8 @@ MINED_SCOPES = Table(
 )
 SEQUENTIAL_PATTERNS = Table(
     "sequential_patterns",
-    "What rises or falls some seconds after something else does, more often than chance would have it.",
+    "What rises or falls some seconds after something else does, more often than chance would have it. All figures are "
+    "of the runs that the scope was tested on: `mined_scopes.tested_runs`.",
     ("scope", "first", "then"),
     (
         SCOPE,

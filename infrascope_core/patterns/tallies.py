@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from infrascope_core.numeric import Ints, Mask
-from infrascope_core.patterns.co_occurrence import Overlap, Side
+from infrascope_core.patterns.co_occurrence import Beyond, Overlap, Side
 from infrascope_core.patterns.held import Held, Items
 
 
@@ -25,7 +25,7 @@ class Tally:
         Each item with each other.
     joint : Overlap, (pairs of items) x items
         Windows that hold two items with each other item; pairs in the order of `pairs_of`.
-    within : Overlap, (items x items) x items
+    within : Beyond, (items x items) x items
         Of the windows that hold the first item alone, the second with each other: row first x items + second.
     windows : int
         How many there are.
@@ -36,14 +36,14 @@ class Tally:
     windows: int = 0
     single: Overlap = field(init=False)
     joint: Overlap = field(init=False)
-    within: Overlap = field(init=False)
+    within: Beyond = field(init=False)
 
     def __post_init__(self) -> None:
         n = len(self.items.names)
         self.single = Overlap.nothing(n, n)
         deep = self.max_antecedent > 1
         self.joint = Overlap.nothing(len(pairs_of(self.items)) if deep else 0, n)
-        self.within = Overlap.nothing(n * n if deep else 0, n)
+        self.within = Beyond.nothing(n * n if deep else 0, n)
 
     @classmethod
     def of(cls, runs: Iterable[Held], items: Items, max_antecedent: int) -> Tally:
@@ -78,7 +78,7 @@ class RunOverlaps:
     windows: int
     single: Overlap
     joint: Sequence[tuple[slice, Overlap]]
-    within: Sequence[tuple[slice, Overlap]]
+    within: Sequence[tuple[slice, Beyond]]
 
 
 def run_overlaps(holds: Mask, items: Items, max_antecedent: int) -> RunOverlaps:
@@ -103,5 +103,5 @@ def run_overlaps(holds: Mask, items: Items, max_antecedent: int) -> RunOverlaps:
         if here.any():
             joint.append((at, Overlap.of_sides(Side.of(holds[:, others] & here[:, None]), whole)))
             own = Side.of(holds[here])
-            within.append((slice(item * n, (item + 1) * n), Overlap.of_sides(own, own)))
+            within.append((slice(item * n, (item + 1) * n), Beyond.of_sides(own, own)))
     return RunOverlaps(len(holds), Overlap.of_sides(whole, whole), joint, within)

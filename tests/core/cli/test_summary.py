@@ -96,7 +96,7 @@ def test_nothing_that_a_file_is_named_reaches_the_terminal_as_a_command(filled, 
     assert "\x07" not in text
 
 
-MINED: dict[str, object] = {"scope": "gpu", "runs": 11, "windows": 900, "groups": 9, "tested": 4812}
+MINED: dict[str, object] = {"scope": "gpu", "runs": 11, "tested_runs": 11, "windows": 900, "groups": 9, "tested": 4812}
 RULE: dict[str, object] = {
     "scope": "gpu", "antecedent": ["CPU_system_HIGH"], "consequent": ["Mem_faults_HIGH"], "confidence": 0.73,
     "expected": 0.43, "z": 5.0, "agreeing_runs": 9, "informative_runs": 11, "cross_subsystem": True,
@@ -118,6 +118,8 @@ def test_rules_are_told_in_sentences(filled, capsys, timing, title):
     filled.put("association_rules", None, RULE | {"timing": timing, "sentence": rule_sentence(RULE, RECIPE)})
     text = printed(filled, capsys)
     assert "gpu: tested 4,812 combinations in 11 runs; 9 hold in most runs." in text
+    filled.put("mined_scopes", None, MINED | {"rules": 9, "runs": 1_480, "tested_runs": 64})
+    assert "gpu: tested 4,812 combinations in 64 of 1,480 runs; 9 hold in most runs." in printed(filled, capsys)
     assert title in text
     said = "While CPU system time is high, page faults are high: 73% of such windows, 43% would be expected in the same"
     assert said in text

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infrascope_core.patterns import co_occurrence
 from infrascope_core.patterns.co_occurrence import Overlap, by_shift, chance_of_as_much
 
 
@@ -81,3 +82,17 @@ def test_the_probability_is_never_0_and_sums_to_1():
     assert chance_of_as_much(40, shares[:1]) == pytest.approx(1 / 400)
     assert chance_of_as_much(0, shares) == pytest.approx(1.0)
     assert chance_of_as_much(0, []) == 1.0
+
+
+@pytest.mark.parametrize("windows", [2, 97, 491, 4_096, 32_749])
+def test_single_precision_counts_windows_as_double_does(monkeypatch, windows):
+    """Of a length that is a prime, and of stretches that hold nearly always, errors are largest."""
+    rng = np.random.default_rng(windows)
+    left = np.repeat(rng.random((windows // 40 + 1, 3)) < (0.03, 0.5, 0.98), 40, axis=0)[:windows]
+    right = rng.random((windows, 3)) < (0.5, 0.98, 0.98)
+    single = by_shift(left, right)
+    monkeypatch.setattr(co_occurrence, "_SINGLE", 0)
+    assert all(np.array_equal(a, b) for a, b in zip(single, by_shift(left, right), strict=True))
+    # a consequent that several pairs share is transformed once
+    shared = by_shift(left, right, np.array([2, 0, 0]))
+    assert all(np.array_equal(a, b) for a, b in zip(shared, by_shift(left, right[:, [2, 0, 0]]), strict=True))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from infrascope_core.patterns.counts import basket_counts, item_frequencies, item_pairs
+from infrascope_core.patterns.counts import Counts, basket_counts, item_frequencies, item_pairs
 from infrascope_core.patterns.tables import BASKET_COUNTS, ITEM_FREQUENCIES, ITEM_PAIRS
 from tests.core.patterns.generated import GROUPS, ITEMS, independent, run
 
@@ -17,7 +17,7 @@ def one_hot(runs) -> pd.DataFrame:
 
 def test_items_are_counted_over_windows_and_runs():
     runs = independent(4, 60, seed=1)
-    found = item_frequencies(runs, ITEMS, "gpu")
+    found = item_frequencies(Counts.of(runs, ITEMS), ITEMS, "gpu")
     assert found.schema == ITEM_FREQUENCIES.schema
     expected = one_hot(runs).sum()
     assert dict(found.select("item", "count").iter_rows()) == expected.to_dict()
@@ -32,7 +32,7 @@ def test_pairs_are_those_of_different_groups_and_never_is_listed():
     constant[1] = np.repeat([0, 2], 15)
     constant[2] = np.repeat([2, 0], 15)
     runs = [run(0, constant)]
-    found = item_pairs(runs, ITEMS, "gpu")
+    found = item_pairs(Counts.of(runs, ITEMS), ITEMS, "gpu")
     assert found.schema == ITEM_PAIRS.schema
     matrix = one_hot(runs).T.dot(one_hot(runs))
     for first, second, count in found.select("first", "second", "count").iter_rows():
@@ -57,6 +57,6 @@ def test_baskets_are_counted_by_run_and_host():
 
 
 def test_nothing_gives_empty_tables():
-    assert item_frequencies([], ITEMS, "gpu").equals(ITEM_FREQUENCIES.empty())
-    assert item_pairs([], ITEMS, "gpu").equals(ITEM_PAIRS.empty())
+    assert item_frequencies(Counts.of([], ITEMS), ITEMS, "gpu").equals(ITEM_FREQUENCIES.empty())
+    assert item_pairs(Counts.of([], ITEMS), ITEMS, "gpu").equals(ITEM_PAIRS.empty())
     assert basket_counts([], ITEMS, "gpu").equals(BASKET_COUNTS.empty())

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from infrascope_core.patterns import itemsets
 from infrascope_core.patterns.itemsets import BasketBits, RunBits, frequent_itemsets
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
@@ -194,3 +195,13 @@ def test_runs_put_together_by_bits_give_what_their_rows_give(seed):
     assert sets.total == sum(map(len, runs))
     settings = mining(min_support=0.05)
     assert frequent_itemsets(sets, "s", settings).equals(frequent_itemsets(table, "s", settings))
+
+
+def test_one_after_the_other_or_all_at_once_the_largest_are_the_same(monkeypatch):
+    """Of many words or extensions, they are counted one by one."""
+    rng = np.random.default_rng(3)
+    baskets = rows(*((f"r{i % 7}", "".join(c for c in "abcdefgh" if rng.random() < 0.6)) for i in range(400)))
+    at_once = frequent_itemsets(baskets, "gpu", mining(min_support=0.05))
+    monkeypatch.setattr(itemsets, "_AT_ONCE", 0)
+    assert at_once.equals(frequent_itemsets(baskets, "gpu", mining(min_support=0.05)))
+    assert at_once["size"].max() == 4

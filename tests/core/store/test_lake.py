@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from infrascope_core.errors import InfraScopeError, OutdatedError, StorageError
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.tables import RUN_FILES, TELEMETRY
-from infrascope_core.store.lake import Lake, fingerprint
+from infrascope_core.store.lake import Lake, content_hash, fingerprint
 from infrascope_core.symbols.tables import BASKETS, THRESHOLDS
 
 ROOT = Path(__file__).parents[3]
@@ -279,3 +279,11 @@ def test_an_error_without_a_number_is_asked_of_the_system_again(lake, monkeypatc
         lake.write(catalog(), METRIC_CATALOG)
     assert caught.value.full is full
     assert list(lake.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("rows", [0, 1, 300_000])
+def test_the_version_of_a_table_is_that_of_its_rows_however_many(rows):
+    """Rows are written out some at a time, so that a large table does not lie in memory as text."""
+    frame = pl.DataFrame({"text": ['ä "\\\n', None], "list": [["x", "y"], []]})
+    frame = frame[[row % 2 for row in range(rows)]]
+    assert content_hash(frame) == fingerprint(frame.write_json())
