@@ -55,12 +55,13 @@ def runs_tested(runs: pl.DataFrame, settings: MiningSettings) -> dict[str, list[
     runs : polars.DataFrame
         Accepted runs.
     settings : MiningSettings
-        `max_runs`, `max_runs_of_workload`, `random_state`.
+        `max_runs`, `max_runs_of_workloads`, `min_runs`, `random_state`.
     """
     workload = {key: "/".join(path) for key, *path in runs.select("run_key", *WORKLOAD_KEY).iter_rows()}
     found, narrow = {}, set(workload.values())
+    share = max(settings.min_runs, settings.max_runs_of_workloads // max(len(narrow), 1))
     for scope, keys in scopes(runs).items():
-        most = settings.max_runs_of_workload if scope in narrow else settings.max_runs
+        most = share if scope in narrow else settings.max_runs
         found[scope] = keys if len(keys) <= most else sorted(_in_turn(keys, workload, settings.random_state)[:most])
     return found
 

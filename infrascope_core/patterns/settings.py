@@ -21,11 +21,12 @@ class MiningSettings(Section):
     has."""
     max_rules: int = Field(500, ge=1)
     """Most rules of a scope that are stored."""
-    max_runs: int = Field(64, ge=3)
+    max_runs: int = Field(100, ge=3)
     """Largest number of run files of a platform or phase on which rules and orders are tested: a seeded choice, of each
     workload as many, so far as it has them."""
-    max_runs_of_workload: int = Field(12, ge=3)
-    """Largest number of run files of a workload on which those of its own scope are tested: a seeded choice."""
+    max_runs_of_workloads: int = Field(1_200, ge=3)
+    """Largest number of run files on which those of single workloads are tested, shared evenly among the workloads of
+    the data folder: a seeded choice of each."""
     max_alias_runs: int = Field(200, ge=1)
     """Largest number of run files of a platform in which metric groups are compared, to find those that say the same: a
     seeded choice."""

@@ -123,7 +123,7 @@ MINED_SCOPES = Table(
             "tested_runs",
             INT,
             "those that rules and orders were tested on: of many runs a seeded choice, of at most "
-            "`mining.max_runs` run files, and of a workload `mining.max_runs_of_workload`",
+            "`mining.max_runs` run files, and of a workload its share of `mining.max_runs_of_workloads`",
             of=("baskets.run_key",),
         ),
         Column("windows", INT, "windows of all of them", of=("baskets.window",)),

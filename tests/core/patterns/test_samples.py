@@ -33,13 +33,13 @@ def fleet(of_each: int, workloads: str = "UVW") -> pl.DataFrame:
 
 
 def test_all_runs_are_tested_where_they_are_not_too_many():
-    tested = runs_tested(fleet(4), MiningSettings(max_runs=12, max_runs_of_workload=4))
+    tested = runs_tested(fleet(4), MiningSettings(max_runs=12, max_runs_of_workloads=12))
     assert tested["gpu"] == sorted(fleet(4)["run_key"])
     assert tested["gpu/train/U"] == [f"U{number:03d}" for number in range(4)]
 
 
 def test_of_many_each_workload_gives_as_many():
-    settings = MiningSettings(max_runs=12, max_runs_of_workload=5)
+    settings = MiningSettings(max_runs=12, max_runs_of_workloads=15)
     tested = runs_tested(fleet(20), settings)
     assert tested["gpu"] == tested["gpu/train"] == sorted(tested["gpu"])
     assert [sum(key.startswith(name) for key in tested["gpu"]) for name in "UVW"] == [4, 4, 4]
@@ -57,7 +57,7 @@ def test_where_one_workload_has_few_the_others_give_more():
 
 
 def test_a_new_run_changes_at_most_one_of_those_chosen():
-    settings = MiningSettings(max_runs=12, max_runs_of_workload=5)
+    settings = MiningSettings(max_runs=12, max_runs_of_workloads=15)
     before, after = (runs_tested(runs, settings)["gpu/train/U"] for runs in (fleet(20), fleet(21)))
     assert len(set(before) - set(after)) <= 1
     keys = list(fleet(50)["run_key"])
@@ -104,7 +104,7 @@ def test_aliases_of_some_runs_are_those_of_all():
 
 
 def test_tables_say_on_how_many_runs_they_rest(tmp_path):
-    few = mined(tmp_path / "few", usual(), max_runs=4, max_runs_of_workload=3, max_alias_runs=5)
+    few = mined(tmp_path / "few", usual(), max_runs=4, max_runs_of_workloads=3, max_alias_runs=5)
     all_of_them = mined(tmp_path / "all", usual())
     # one workload, so that the platform stands for all three scopes
     for found, tested in ((few, 4), (all_of_them, 6)):
@@ -116,7 +116,7 @@ def test_tables_say_on_how_many_runs_they_rest(tmp_path):
 
 def test_limits_that_are_not_exceeded_change_nothing(tmp_path):
     usual_limits = mined(tmp_path / "usual", usual())
-    exact = mined(tmp_path / "exact", usual(), max_runs=6, max_runs_of_workload=6, max_alias_runs=6)
+    exact = mined(tmp_path / "exact", usual(), max_runs=6, max_runs_of_workloads=6, max_alias_runs=6)
     for table in (ASSOCIATION_RULES, SEQUENTIAL_PATTERNS, MINED_SCOPES, GROUP_ALIASES):
         assert usual_limits[table.name].equals(exact[table.name])
 
