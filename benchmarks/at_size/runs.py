@@ -27,6 +27,7 @@ MEAN_BYTES = 22e6
 MINUTES = 6.0
 """Of a simulated run at 100 ms, 3,600 samples. Its text is terse, 9 MB, so that the lake is larger beside it."""
 FITTED_ON, MEASURED = 6, 6
+REPORT = "anomaly_report"
 SMALL_FILES = (50, 400, 3_200)
 
 
@@ -41,8 +42,10 @@ def claims(console: Console) -> Iterator[Claim]:
         text = found["text"]
         console.print(f"{kind}, {text / 1e6:.1f} MB: " + _listed(found["cpu_ms"], "ms"))
         console.print("  " + _listed({name: size / 1e6 for name, size in found["bytes"].items()}, "MB"))
-        cpu, lake = sum(found["cpu_ms"].values()) / 1e3, sum(found["bytes"].values())
-        yield Claim(f"CPU from source to page, {samples:,} × {found['metrics']} {kind}", cpu, 1.0, "s")
+        console.print(f"  all that is made of a run, its page included: {sum(found['cpu_ms'].values()) / 1e3:.2f} s")
+        cpu = sum(found["cpu_ms"].get(product.name, 0.0) for product in GRAPH.upstream(REPORT)) / 1e3
+        lake = sum(found["bytes"].values())
+        yield Claim(f"CPU from source to report, {samples:,} × {found['metrics']} {kind}", cpu, 1.0, "s")
         if kind == "generated":
             yield Claim("the same for 22 MB", cpu * MEAN_BYTES / text, 1.0, "s")
         yield Claim(f"lake, models aside, and pages / text, {kind}", lake / text, 0.8, "×")
