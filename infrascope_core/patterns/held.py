@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from infrascope_core.contract import HOST_KEY
+from infrascope_core.frames import split
 from infrascope_core.numeric import Ints, Mask
 
 Times = NDArray[np.datetime64]
@@ -113,11 +114,9 @@ def held(baskets: pl.DataFrame, items: Items, workload: str) -> list[Held]:
         Of these runs; the hosts of each are one job.
     """
     known = pl.Enum(items.names)
-    # column by column: each query of a frame costs as much as the work on a run
-    one = all(baskets[name].n_unique() == 1 for name in HOST_KEY)
-    parts = [baskets] if one else [rows for _, rows in sorted(baskets.partition_by(HOST_KEY, as_dict=True).items())]
     found = []
-    for rows in parts:
+    # column by column: each query of a frame costs as much as the work on a run
+    for rows in split(baskets, HOST_KEY):
         window, first, row = np.unique(rows["window"].to_numpy(), return_index=True, return_inverse=True)
         item = rows["item"].cast(known, strict=False).to_physical()
         has_item = item.is_not_null().to_numpy()

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from infrascope_core.contract import HOST_KEY, WORKLOAD_KEY
+from infrascope_core.frames import split
 from infrascope_core.numeric import Array, Ints, median
 from infrascope_core.patterns.held import LEVELS
 from infrascope_core.patterns.tables import WORKLOAD_SIGNATURES
@@ -57,10 +58,8 @@ def signatures(baskets: pl.DataFrame, groups: Sequence[str], workload: str) -> l
     workload : str
         What its name claims.
     """
-    one = all(baskets[name].n_unique() == 1 for name in HOST_KEY)
-    parts = [baskets] if one else [rows for _, rows in sorted(baskets.partition_by(HOST_KEY, as_dict=True).items())]
     found = []
-    for rows in parts:
+    for rows in split(baskets, HOST_KEY):
         run_key, host = (str(rows[name][0]) for name in HOST_KEY)
         start = rows["start_ts"].sort()
         found.append(Signature(run_key, host, workload, start[0], start[-1], _figures(rows, groups)))
