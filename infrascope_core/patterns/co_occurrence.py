@@ -32,13 +32,13 @@ class Side:
 
     Attributes
     ----------
-    holds : ndarray, items x windows
+    holds : ndarray, (... x) items x windows
         1 where a window holds the item; windows lie together, because they are transformed together.
-    count : ndarray, items
+    count : ndarray, (... x) items
         Windows that hold it.
-    varies : ndarray of bool, items
+    varies : ndarray of bool, (... x) items
         Some windows hold it and some do not.
-    power : ndarray, items x frequencies
+    power : ndarray, (... x) items x frequencies
         Squared amplitudes, without frequency 0.
     """
 
@@ -50,15 +50,25 @@ class Side:
     @classmethod
     def of(cls, holds: Mask) -> Side:
         """From windows x items, in the order of time."""
-        x = np.ascontiguousarray(holds.T, dtype=np.float64)
-        count = x.sum(axis=1)
-        spectrum = fft.rfft(x, axis=1)[:, 1:] if x.size else np.zeros((len(x), len(holds) // 2), dtype=np.complex128)
-        return cls(x, count, (count > 0) & (count < len(holds)), spectrum.real**2 + spectrum.imag**2)
+        return cls.of_rows(holds.T)
+
+    @classmethod
+    def of_rows(cls, holds: Mask) -> Side:
+        """From (... x) items x windows: several runs of equal length, or several rules, are transformed at once."""
+        x = np.ascontiguousarray(holds, dtype=np.float64)
+        count, windows = x.sum(axis=-1), x.shape[-1]
+        varies = (count > 0) & (count < windows)
+        # most items are held throughout or never, and those have no amplitude but at 0
+        power = np.zeros((*x.shape[:-1], windows // 2))
+        if varies.any():
+            spectrum = fft.rfft(x[varies], axis=-1)[:, 1:]
+            power[varies] = spectrum.real**2 + spectrum.imag**2
+        return cls(x, count, varies, power)
 
     @property
     def windows(self) -> int:
         """Number of windows."""
-        return int(self.holds.shape[1])
+        return int(self.holds.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +89,10 @@ class Beyond:
         A and C the discrete Fourier transforms of the sides.
         """
         windows = max(left.windows, 1)
-        both = left.holds @ right.holds.T
-        expected = np.outer(left.count, right.count) / windows
-        variance = (left.power * _times(left)) @ right.power.T / windows**2
-        variance[~np.outer(left.varies, right.varies) | (variance <= _ROUNDING)] = 0.0
+        both = left.holds @ np.swapaxes(right.holds, -1, -2)
+        expected = left.count[..., :, None] * right.count[..., None, :] / windows
+        variance = (left.power * _times(left)) @ np.swapaxes(right.power, -1, -2) / windows**2
+        variance[~(left.varies[..., :, None] & right.varies[..., None, :]) | (variance <= _ROUNDING)] = 0.0
         return cls(both, expected, variance)
 
     @classmethod
@@ -197,7 +207,7 @@ class Overlap:
 
 def _times(side: Side) -> Array:
     """How many frequencies each one kept stands for: all but 0 and the highest of an even number stand for two."""
-    return np.where(2 * np.arange(1, side.power.shape[1] + 1) == max(side.windows, 1), 1.0, 2.0)
+    return np.where(2 * np.arange(1, side.power.shape[-1] + 1) == max(side.windows, 1), 1.0, 2.0)
 
 
 def _standardised(excess: Array, variance: Array) -> Array:

@@ -30,8 +30,6 @@ _DENSE = 0.6
 """Share of words with a bit, above which picking them out costs more than it saves."""
 _AT_ONCE = 2**18
 """Pairs of extensions x words that are counted in one step; of more, calls no longer take most of the time."""
-_MOST_AT_ONCE = 256
-"""Most extensions of which all pairs are."""
 
 Bits = NDArray[np.uint64]
 
@@ -237,6 +235,17 @@ class _Node:
         run = np.searchsorted(self.starts, here, side="right")
         return _Node(self.bits[item + 1 :, here] & own[here], np.flatnonzero(np.diff(run, prepend=0)))
 
+    def runs(self, bits: Bits) -> Ints:
+        """In how many runs there are any of these bits, itemsets x words of this node."""
+        within = np.bitwise_or.reduceat(bits, self.starts, axis=1) != 0
+        return np.asarray(within.sum(axis=1, dtype=np.int64))
+
+
+def _count(bits: Bits) -> Ints:
+    """How many bits are set, of itemsets x words."""
+    # four times as fast as a sum of 64 bits
+    return np.asarray(np.bitwise_count(bits).sum(axis=1, dtype=np.uint32).astype(np.int64))
+
 
 @dataclass
 class _Eclat:
@@ -260,36 +269,44 @@ class _Eclat:
         return [_Level(*(np.concatenate(part) for part in zip(*rows, strict=True))) for rows in self.found]
 
     def _extend(self, size: int, items: Ints, node: _Node, parent: int) -> None:
-        # four times as fast as a sum of 64 bits
-        counts = np.bitwise_count(node.bits).sum(axis=1, dtype=np.uint32).astype(np.int64)
+        counts = _count(node.bits)
         keep = counts >= self.min_count
         items, counts, node = items[keep], counts[keep], _Node(node.bits[keep], node.starts)
         if not len(items):
             return
-        if size <= self.with_runs:
-            runs = (np.bitwise_or.reduceat(node.bits, node.starts, axis=1) != 0).sum(axis=1, dtype=np.int64)
-        else:
-            runs = np.zeros(len(items), dtype=np.int64)
+        runs = node.runs(node.bits) if size <= self.with_runs else np.zeros(len(items))
         row = self._keep(size, items, np.full(len(items), parent), counts, runs)
         if size == self.max_size:
             return
-        if (
-            size == self.max_size - 1
-            and len(items) <= _MOST_AT_ONCE
-            and len(items) ** 2 * len(node.bits[0]) <= _AT_ONCE
-        ):
-            self._extend_at_once(size + 1, items, node.bits, row)
+        if size >= self.max_size - 2 and len(items) ** 2 * len(node.bits[0]) <= _AT_ONCE:
+            self._extend_at_once(size + 1, items, node, row)
             return
         for i in range(len(items) - 1):
             self._extend(size + 1, items[i + 1 :], node.within(i), row + i)
 
-    def _extend_at_once(self, size: int, items: Ints, bits: Bits, parent: int) -> None:
-        """The largest itemsets, by what they are but for the last item; of few words, calls cost more than counting."""
+    def _extend_at_once(self, size: int, items: Ints, node: _Node, parent: int) -> None:
+        """The largest itemsets, those of two sizes: of few words, calls cost more than counting."""
         first, second = _pairs(len(items))
-        counts = np.bitwise_count(bits[first] & bits[second]).sum(axis=1, dtype=np.uint32)
+        pairs = node.bits[first] & node.bits[second]
+        counts = _count(pairs)
         keep = np.flatnonzero(counts >= self.min_count)
-        if len(keep):
-            self._keep(size, items[second[keep]], parent + first[keep], counts[keep], np.zeros(len(keep)))
+        if not len(keep):
+            return
+        first, second, pairs = first[keep], second[keep], pairs[keep]
+        runs = node.runs(pairs) if size <= self.with_runs else np.zeros(len(keep))
+        row = self._keep(size, items[second], parent + first, counts[keep], runs)
+        if size == self.max_size:
+            return
+        frequent = np.zeros((len(items), len(items)), dtype=bool)
+        frequent[first, second] = True
+        pair, third = np.nonzero(frequent[first] & frequent[second])
+        step = max(1, _AT_ONCE // pairs.shape[1])
+        for begin in range(0, len(pair), step):
+            of_pair, last = pair[begin : begin + step], third[begin : begin + step]
+            counts = _count(pairs[of_pair] & node.bits[last])
+            keep = np.flatnonzero(counts >= self.min_count)
+            if len(keep):
+                self._keep(size + 1, items[last[keep]], row + of_pair[keep], counts[keep], np.zeros(len(keep)))
 
     def _keep(self, size: int, *columns: NDArray[Any]) -> int:
         """Put itemsets beside those that were found; the row of the first."""
@@ -303,7 +320,7 @@ class _Eclat:
         return row
 
 
-@lru_cache(maxsize=_MOST_AT_ONCE + 1)
+@lru_cache(maxsize=256)
 def _pairs(number: int) -> tuple[Ints, Ints]:
     """The first and the second of all pairs."""
     first, second = np.triu_indices(number, 1)

@@ -128,9 +128,8 @@ def _described(
     """Rules with the names of their items, their timing, examples, and words."""
     ranked = _may_be_stored(_named(found, items, recipe), settings)
     left, right = ranked["left"].to_numpy(), ranked["right"].to_numpy()
-    labelled = ranked.with_columns(
-        timing=pl.Series(timings(_ways(left, right, runs), runs, settings), dtype=pl.String)
-    ).with_row_index("number")
+    labels = timings(left, right, runs, settings)
+    labelled = ranked.with_columns(timing=pl.Series(labels, dtype=pl.String)).with_row_index("number")
     told = _told(labelled)
     others = [number for number in range(labelled.height) if number not in set(told)]
     stored = sorted([*told, *others][: settings.max_rules])
@@ -195,29 +194,6 @@ def _pairs(rule: Row) -> Iterator[frozenset[str]]:
     """Metric groups on opposite sides, either way round."""
     for item in rule["antecedent"]:
         yield frozenset((group_of(item), group_of(rule["consequent"][0])))
-
-
-def _sides(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[tuple[Mask, Mask]]]:
-    """For each rule, its two sides in every run."""
-    step = max(1, AT_ONCE // max(sum(len(run.holds) for run in runs), 1))
-    for begin in range(0, len(right), step):
-        at = slice(begin, begin + step)
-        of_runs = [(left_side(run.holds, left[at]).T.copy(), run.holds.T[right[at]]) for run in runs]
-        for rule in range(len(right[at])):
-            yield [(own[rule], other[rule]) for own, other in of_runs]
-
-
-def _ways(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[list[tuple[Mask, Mask]]]]:
-    """For each rule, the ways to part it: left side and right one; of several items on the left, the rest and each."""
-    several = (left >= 0).sum(axis=1) > 1
-    parted = []
-    for place in range(left.shape[1]):
-        has = several & (left[:, place] >= 0)
-        rest = left[has].copy()
-        rest[:, place] = right[has]
-        parted.append((has, _sides(rest, left[has, place], runs)))
-    for number, sides in enumerate(_sides(left, right, runs)):
-        yield [sides, *(next(others) for has, others in parted if has[number])]
 
 
 def _examples(left: Ints, right: Ints, runs: Sequence[Held]) -> Iterator[list[dict[str, object]]]:

@@ -7,15 +7,16 @@ side shares with another run's right side is that schedule; what it shares only 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from infrascope_core.numeric import Array, Ints, Mask
-from infrascope_core.patterns.co_occurrence import Overlap, normal_chance
+from infrascope_core.numeric import Array, Ints, Mask, median
+from infrascope_core.patterns.candidates import left_side
+from infrascope_core.patterns.co_occurrence import Beyond, Side, normal_chance
 from infrascope_core.patterns.held import Held, jobs
 from infrascope_core.patterns.settings import MiningSettings
 
@@ -28,21 +29,23 @@ _ROUNDING = 1e-6
 _MOST_RUNS = 32
 """Most runs that right sides of any workload are taken from: their number grows with its square, and so many tell."""
 
-Sides = Sequence[tuple[Mask, Mask]]
-"""Two sides in every run: what is held, and what is exchanged between runs."""
+_AT_ONCE = 2**19
+"""Windows x rules that are looked at together, to bound memory."""
+_EXCHANGES_AT_ONCE = 1_000
+"""After so many, rules that cannot become significant are left."""
 
 
-def timings(rules: Iterable[Sequence[Sides]], runs: Sequence[Held], settings: MiningSettings) -> list[str]:
+def timings(left: Ints, right: Ints, runs: Sequence[Held], settings: MiningSettings) -> list[str]:
     """Label rules.
 
     Parameters
     ----------
-    rules : iterable of sequence of Sides
-        Rules that hold up, each in all ways to part it: its left side and its right one; of several items on the left,
-        also what holds but for one of them, and that one. None of the items may be as good if it comes from another
-        run: that two things go together while a third one holds at the begin of every run says nothing of the third.
+    left : ndarray of int, rules x items
+        Items on the left of rules that hold up, as `Candidates` has them.
+    right : ndarray of int, rules
+        The item on the right.
     runs : sequence of Held
-        The runs, in the order of the sides.
+        The runs.
     settings : MiningSettings
         `exchanges`, `random_state`, `min_gain`.
 
@@ -56,40 +59,49 @@ def timings(rules: Iterable[Sequence[Sides]], runs: Sequence[Held], settings: Mi
         may have that course. `undecided`: no overlap between runs is shown either. `unknown`: no workload has two runs,
         one after another. Probabilities are corrected for the number of rules: those of `own` by Benjamini and Hochberg
         (1995), as rules are, those of what keeps a rule from being `common` by Holm (1979).
+
+    Notes
+    -----
+    A rule with several items on the left is parted in all ways: its left side and its right one, and what holds but for
+    one of the items, and that one. None of them may be as good if it comes from another run: that two things go
+    together while a third one holds at the begin of every run says nothing of the third.
     """
     groups = _workloads(runs)
+    if not groups or not len(right):
+        return [UNKNOWN] * len(right)
     rng = np.random.default_rng(settings.random_state)
     # the same for all rules
     orders = [_orders(rng, len(group), settings) for group in groups]
     some = _some_of_each(groups)
     any_order = _orders(rng, len(some), settings)
-    chances, agreeing, parts = [], [], []
-    for ways in rules:
-        whole, *parted = ways
-        tested = _of_rule(whole, groups, orders)
-        own, agrees = tested.own, tested.agreeing
-        for sides in parted:
-            if own >= _SIGNIFICANT:  # it cannot become less
-                break
-            part = _of_rule(sides, groups, orders, spread=False)
-            own, agrees = max(own, part.own), min(agrees, part.agreeing)
-        chances.append((own, tested.between))
-        agreeing.append(agrees >= _AGREEING)
-        if len(groups) > 1:  # else none is held against other workloads
-            chosen = [[sides[run] for run in some] for sides in ways]
-            parts.append([(_beyond(sides), sum(int(left.sum()) for left, _ in sides)) for sides in chosen])
-    if not groups or not chances:
-        return [UNKNOWN] * len(chances)
-    own, between = np.array(chances).T
-    labels = np.where(between < _SIGNIFICANT, COURSE, UNDECIDED).astype(object)
-    labels[(false_discovery_control(own) < _SIGNIFICANT) & agreeing] = OWN
+    tested = _tested((left, right), runs, groups, orders)
+    own, agreeing = tested.own, tested.agreeing
+    for several, rest, item in _parted(left, right):
+        open_still = own[several] < _SIGNIFICANT  # it cannot become less
+        rows = several[open_still]
+        part = _tested((rest[open_still], item[open_still]), runs, groups, orders, spread=False)
+        own[rows], agreeing[rows] = np.maximum(own[rows], part.own), np.minimum(agreeing[rows], part.agreeing)
+    labels = np.where(tested.between < _SIGNIFICANT, COURSE, UNDECIDED).astype(object)
+    labels[(false_discovery_control(own) < _SIGNIFICANT) & (agreeing >= _AGREEING)] = OWN
     course = np.flatnonzero(labels == COURSE)
-    if len(groups) > 1 and len(course):
-        kind = [runs[run].workload for run in some]
-        alike = np.array([max(_chance(np.trace(b), _exchanged(b, any_order)) for b, _ in parts[i]) for i in course])
-        gain = np.array([min(_gain_over_others(*part, kind) for part in parts[i]) for i in course])
+    if len(groups) > 1 and len(course):  # else none is held against other workloads
+        alike, gain = _beside_others((left[course], right[course]), [runs[run] for run in some], any_order)
         labels[course[(_holm(alike) >= _SIGNIFICANT) | (gain < settings.min_gain)]] = COMMON
     return list(labels)
+
+
+_Rules = tuple[Ints, Ints]
+"""Left and right sides."""
+
+
+def _parted(left: Ints, right: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Rules with several items on the left, by number, and how they are parted: the rest, and each of the items."""
+    several = (left >= 0).sum(axis=1) > 1
+    for place in range(left.shape[1]):
+        rows = np.flatnonzero(several & (left[:, place] >= 0))
+        rest = left[rows].copy()
+        rest[:, place] = right[rows]
+        yield rows, rest, left[rows, place]
 
 
 def _orders(rng: np.random.Generator, runs: int, settings: MiningSettings) -> Ints:
@@ -114,63 +126,143 @@ def _workloads(runs: Sequence[Held]) -> list[Ints]:
 
 
 class _Tested(NamedTuple):
-    """What is known of two sides.
+    """What is known of two sides: arrays of one entry a rule.
 
     Attributes
     ----------
-    own : float
-        Probability of the overlap within runs if right sides are exchanged.
-    between : float
+    own : ndarray
+        Probability of the overlap within runs if right sides are exchanged; of what cannot be significant, no less
+        than the significance.
+    between : ndarray
         Probability of the overlap between runs, by shifts; 1 without the spread of it, which takes most of the time.
-    agreeing : float
+    agreeing : ndarray
         Share of the runs, of those in which both sides vary, in which they overlap more than with those of another,
         the median: a few that are unlike all others do not count.
     """
 
-    own: float
-    between: float
-    agreeing: float
+    own: Array
+    between: Array
+    agreeing: Array
 
 
-def _of_rule(sides: Sides, groups: Sequence[Ints], orders: Sequence[Ints], *, spread: bool = True) -> _Tested:
-    own, exchanged = 0.0, np.zeros(orders[0].shape[1] if orders else 0)
-    excess = variance = 0.0
-    more = informative = 0
-    for group, order in zip(groups, orders, strict=True):
-        of_group = [sides[run] for run in group]
-        beyond, shifted = _between(of_group, spread=spread)
-        own += np.trace(beyond)
-        exchanged += _exchanged(beyond, order)
+_NOTHING = _Tested(np.zeros(0), np.zeros(0), np.zeros(0))
+
+
+def _tested(
+    rules: _Rules, runs: Sequence[Held], groups: Sequence[Ints], orders: Sequence[Ints], *, spread: bool = True
+) -> _Tested:
+    parts = [
+        _tested_at_once(part, runs, groups, orders, spread=spread)
+        for part in _some_at_once(rules, [runs[run] for group in groups for run in group])
+    ]
+    return _Tested(*(np.concatenate(found) for found in zip(_NOTHING, *parts, strict=True)))
+
+
+def _some_at_once(rules: _Rules, runs: Sequence[Held]) -> Iterator[_Rules]:
+    left, right = rules
+    step = max(1, _AT_ONCE // max(sum(len(run.holds) for run in runs), 1))
+    for begin in range(0, len(right), step):
+        yield left[begin : begin + step], right[begin : begin + step]
+
+
+def _tested_at_once(
+    rules: _Rules, runs: Sequence[Held], groups: Sequence[Ints], orders: Sequence[Ints], *, spread: bool
+) -> _Tested:
+    number = len(rules[1])
+    excess, variance, more, informative = (np.zeros(number) for _ in range(4))
+    of_groups = []
+    for group in groups:
+        sides = [_sides(rules, runs[run]) for run in group]
+        beyond, shifted = _between(sides, spread=spread)
+        of_groups.append(beyond)
         off = ~np.eye(len(group), dtype=bool)
-        both_ways = np.where(off, beyond, np.nan), np.where(off, beyond, np.nan).T
-        of_others = np.nanmedian(np.concatenate(both_ways, axis=1), axis=1)
-        varies = np.array([left.min() < left.max() and right.min() < right.max() for left, right in of_group])
-        informative += int(np.count_nonzero(varies))
-        more += int(np.count_nonzero(varies & (np.diag(beyond) > of_others + _ROUNDING)))
-        excess += beyond[off].sum()
+        others = np.where(off, beyond, np.nan)
+        of_others = median(np.concatenate([others, np.swapaxes(others, 1, 2)], axis=2), axis=2)
+        varies = np.stack([_vary(a) & _vary(c) for a, c in sides], axis=1)
+        informative += varies.sum(axis=1)
+        more += (varies & (np.diagonal(beyond, axis1=1, axis2=2) > of_others + _ROUNDING)).sum(axis=1)
+        excess += beyond[:, off].sum(axis=1)
         # a run's left side meets the right sides of all others: those overlaps are not independent of each other
-        variance += (np.sqrt(np.where(off, shifted, 0.0)).sum(axis=1) ** 2).sum()
-    between = normal_chance(np.array([excess / np.sqrt(variance)])) if variance > 0 else np.ones(1)
-    return _Tested(_chance(own, exchanged), float(between[0]), more / max(informative, 1))
+        variance += (np.sqrt(np.where(off, shifted, 0.0)).sum(axis=2) ** 2).sum(axis=1)
+    known = variance > 0
+    between = np.where(known, normal_chance(excess / np.sqrt(np.where(known, variance, 1.0))), 1.0)
+    return _Tested(_exchanged(of_groups, orders), between, more / np.maximum(informative, 1))
 
 
-def _exchanged(beyond: Array, orders: Ints) -> Array:
-    """What right sides sum up to in each order of them; `beyond` is runs x runs."""
-    summed: Array = beyond.ravel()[orders].sum(axis=0)
-    return summed
+def _sides(rules: _Rules, run: Held) -> tuple[Mask, Mask]:
+    """What a run holds of the sides of rules: rules x windows, each."""
+    left, right = rules
+    return left_side(run.holds, left).T, run.holds[:, right].T
 
 
-def _chance(own: float, exchanged: Array) -> float:
-    """Probability of as much as the runs have by themselves.
+def _vary(side: Mask) -> Mask:
+    return np.asarray(side.any(axis=1) & ~side.all(axis=1))
+
+
+def _between(sides: Sequence[tuple[Mask, Mask]], *, spread: bool) -> tuple[Array, Array]:
+    """Overlap beyond the expected of each run's left side with each run's right side, and its variance over shifts.
+
+    Both from the runs' starts, over as many windows as the shortest of them has; 0 without the spread.
+
+    Returns
+    -------
+    tuple of ndarray
+        Each is rules x runs x runs.
+    """
+    windows = min(left.shape[1] for left, _ in sides)
+    left, right = (np.stack([side[which][:, :windows] for side in sides], axis=1) for which in (0, 1))
+    if spread:
+        overlap = Beyond.of_sides(Side.of_rows(left), Side.of_rows(right))
+        return overlap.both - overlap.expected, overlap.variance
+    # counts of windows: exact in single precision
+    a, c = left.astype(np.float32), right.astype(np.float32)
+    both = (a @ np.swapaxes(c, 1, 2)).astype(np.float64)
+    held_left, held_right = (np.count_nonzero(side, axis=2).astype(np.float64) for side in (left, right))
+    beyond: Array = both - held_left[:, :, None] * held_right[:, None, :] / max(windows, 1)
+    return beyond, np.zeros_like(beyond)
+
+
+def _exchanged(beyond: Sequence[Array], orders: Sequence[Ints]) -> Array:
+    """Probability of as much as the runs have by themselves, if their right sides are exchanged.
 
     Exchanges tell none below one in their number, and among hundreds of rules smaller ones are asked for: beyond all
-    exchanges, their sum is taken for normal (Hoeffding, 1951).
+    exchanges, their sum is taken for normal (Hoeffding, 1951). No more are made of a rule than it takes to see that it
+    is not significant.
+
+    Parameters
+    ----------
+    beyond : sequence of ndarray, rules x runs x runs
+        Of each group of runs.
+    orders : sequence of ndarray
+        See `_orders`, of each group.
+
+    Returns
+    -------
+    ndarray, rules
     """
-    as_much = np.count_nonzero(exchanged >= own - _ROUNDING)
-    counted = (1 + as_much) / (1 + len(exchanged))
-    if as_much or not len(exchanged):
-        return float(counted)
-    return float(min(counted, normal_chance(np.array([(own - exchanged.mean()) / exchanged.std()]))[0]))
+    own = sum(np.trace(of_group, axis1=1, axis2=2) for of_group in beyond)
+    # rules side by side, so that what is picked out by one index lies together
+    flat = [np.ascontiguousarray(of_group.reshape(len(own), len(of_group[0]) ** 2).T) for of_group in beyond]
+    exchanges, as_much = orders[0].shape[1], np.zeros(len(own), dtype=np.int64)
+    open_rules, sums = np.arange(len(own)), np.zeros((0, len(own)))
+    for begin in range(0, exchanges, _EXCHANGES_AT_ONCE):
+        made = np.zeros((min(_EXCHANGES_AT_ONCE, exchanges - begin), len(open_rules)))
+        for of_group, order in zip(flat, orders, strict=True):
+            for places in order[:, begin : begin + _EXCHANGES_AT_ONCE]:
+                made += of_group.take(places, axis=0)
+        as_much[open_rules] += np.count_nonzero(made >= own[open_rules] - _ROUNDING, axis=0)
+        undecided = 1 + as_much[open_rules] < _SIGNIFICANT * (1 + exchanges)
+        sums = np.vstack([sums, made])
+        if not undecided.all():
+            open_rules, sums = open_rules[undecided], sums[:, undecided]
+            flat = [np.ascontiguousarray(of_group[:, undecided]) for of_group in flat]
+        if not len(open_rules):
+            break
+    chance: Array = (1 + as_much) / (1 + exchanges)
+    beyond_all = as_much[open_rules] == 0
+    rows, sums = open_rules[beyond_all], sums[:, beyond_all]
+    chance[rows] = np.minimum(chance[rows], normal_chance((own[rows] - sums.mean(axis=0)) / sums.std(axis=0)))
+    return chance
 
 
 def _holm(p: Array) -> Array:
@@ -181,15 +273,31 @@ def _holm(p: Array) -> Array:
     return corrected
 
 
-def _beyond(sides: Sides) -> Array:
+def _beside_others(rules: _Rules, runs: Sequence[Held], orders: Ints) -> tuple[Array, Array]:
+    """Of each rule, the probability of as much if right sides of any workload are exchanged, and its gain over them.
+
+    Of all ways to part it, those that say least for it.
+    """
+    workloads = [run.workload for run in runs]
+    alike, gain = np.zeros(len(rules[1])), np.full(len(rules[1]), np.inf)
+    for rows, left, right in [(np.arange(len(rules[1])), *rules), *_parted(*rules)]:
+        for rule, *of_rule in zip(rows, left, right, strict=True):
+            sides = [_sides((of_rule[0][None], np.array(of_rule[1:])), run) for run in runs]
+            beyond, held = _beyond(sides), sum(int(a.sum()) for a, _ in sides)
+            alike[rule] = max(alike[rule], _exchanged([beyond[None]], [orders])[0])
+            gain[rule] = min(gain[rule], _gain_over_others(beyond, held, workloads))
+    return alike, gain
+
+
+def _beyond(sides: Sequence[tuple[Mask, Mask]]) -> Array:
     """Overlap beyond the expected of each run's left side with each run's right side, from the runs' starts.
 
-    Two runs are compared over as many windows as the shorter one has.
+    Two runs are compared over as many windows as the shorter one has. Sides are those of one rule: 1 x windows.
     """
-    length = np.array([len(left) for left, _ in sides], dtype=np.int64)
+    length = np.array([left.shape[1] for left, _ in sides], dtype=np.int64)
     left, right = (np.zeros((len(sides), length.max(initial=0)), dtype=np.float32) for _ in range(2))
     for row, (a, c) in enumerate(sides):
-        left[row, : len(a)], right[row, : len(c)] = a, c
+        left[row, : length[row]], right[row, : length[row]] = a[0], c[0]
     shared, rows = np.minimum.outer(length, length), np.arange(len(sides))
     held_left, held_right = (np.pad(side.cumsum(axis=1), ((0, 0), (1, 0))) for side in (left, right))
     expected = held_left[rows[:, None], shared] * held_right[rows[None, :], shared] / np.maximum(shared, 1)
@@ -201,18 +309,3 @@ def _gain_over_others(beyond: Array, held: int, workloads: Sequence[str]) -> flo
     other = np.array(workloads)[:, None] != np.array(workloads)
     elsewhere = np.where(other, beyond, 0.0).sum(axis=1) / np.maximum(other.sum(axis=1), 1)
     return float((np.trace(beyond) - elsewhere.sum()) / max(held, 1))
-
-
-def _between(sides: Sides, *, spread: bool) -> tuple[Array, Array]:
-    """Overlap beyond the expected of each run's left side with each run's right side, and its variance over shifts.
-
-    Both from the runs' starts, over as many windows as the shortest of them has; 0 without the spread.
-    """
-    windows = min(len(left) for left, _ in sides)
-    left, right = (np.stack([side[which][:windows] for side in sides], axis=1) for which in (0, 1))
-    if not spread:
-        a, c = left.astype(np.float64), right.astype(np.float64)
-        beyond: Array = a.T @ c - np.outer(a.sum(axis=0), c.sum(axis=0)) / max(windows, 1)
-        return beyond, np.zeros_like(beyond)
-    overlap = Overlap.of_run(left, right)
-    return overlap.both - overlap.expected, overlap.variance
