@@ -15,9 +15,10 @@ from infrascope_core.anomalies import products as anomalies
 from infrascope_core.comparing import products as comparing
 from infrascope_core.errors import InfraScopeError, StorageError
 from infrascope_core.hosts import products as hosts
-from infrascope_core.making import Failure, Workers, attempted_here
+from infrascope_core.making import Failure, attempted, make_of_runs
 from infrascope_core.pages import products as pages
 from infrascope_core.patterns import products as patterns
+from infrascope_core.processes import Processes
 from infrascope_core.quality import products as quality
 from infrascope_core.recipes import recipe_of
 from infrascope_core.reports import products as reports
@@ -97,7 +98,7 @@ def refresh(
     on_made : callable
         Called for each product that was made.
     jobs : int
-        Processes that make what is made per run. The lake is the same, byte for byte.
+        Processes that make what is made per run, per workload and per scope. The lake is the same, byte for byte.
     only : callable
         Says which products are made; the others stay as they are.
 
@@ -115,8 +116,8 @@ def refresh(
         folder.remember_settings()
         graph.keep_pruned(folder)
         try:
-            with Workers(graph, folder, jobs, _make_elsewhere if graph is GRAPH else None) as workers:
-                work = _Work(folder, graph, on_progress, on_made, workers=workers, only=only)
+            with Processes(jobs) as processes:
+                work = _Work(replace(folder, processes=processes), graph, on_progress, on_made, only=only)
                 work.everything(refit)
         except BaseException:
             with contextlib.suppress(Exception):  # what went wrong first is what the user must know
@@ -126,8 +127,8 @@ def refresh(
         work.raise_failures()
 
 
-def _make_elsewhere(table: str, key: str) -> Failure | None:
-    return attempted_here(GRAPH, table, key)
+def _elsewhere(folder: DataFolder, what: tuple[str, str]) -> Failure | None:
+    return attempted(GRAPH, folder, *what)
 
 
 def forget(
@@ -225,7 +226,7 @@ def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:
 
 
 class _Work:
-    """One refresh: who makes what is per run, whom to notify, and which runs failed."""
+    """One refresh: whom to notify, and which runs failed."""
 
     def __init__(
         self,
@@ -234,14 +235,12 @@ class _Work:
         on_progress: OnProgress,
         on_made: OnMade,
         *,
-        workers: Workers,
         only: Callable[[Product], bool],
     ) -> None:
         self.folder = folder
         self.graph = graph
         self.on_progress = on_progress
         self.on_made = on_made
-        self.workers = workers
         self.only = only
         self.failed: dict[str, str] = {}
 
@@ -263,9 +262,11 @@ class _Work:
         if stale:
             self.on_progress(product.name, 0, len(stale))
         # other processes open their files by themselves
-        arriving = product.scope is Scope.ARRIVING and self.workers.alone
+        arriving = product.scope is Scope.ARRIVING and folder.processes.number == 1
+        elsewhere = _elsewhere if graph is GRAPH else None
         with Inbox.of(folder).ahead(stale) if arriving else contextlib.nullcontext():
-            for done, (key, made) in enumerate(self.workers.make(product, stale), start=1):
+            outcomes = make_of_runs(graph, folder, product, stale, elsewhere)
+            for done, (key, made) in enumerate(outcomes, start=1):
                 if not isinstance(made, Failure):
                     self.on_made(product, key, made)
                 elif made.full:

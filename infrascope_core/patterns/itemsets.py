@@ -28,8 +28,10 @@ from infrascope_core.patterns.tables import FREQUENT_ITEMSETS
 _WORD = 64
 _DENSE = 0.6
 """Share of words with a bit, above which picking them out costs more than it saves."""
-_AT_ONCE = 2**18
-"""Pairs of extensions x words that are counted in one step; of more, calls no longer take most of the time."""
+_AT_ONCE = 2**22
+"""Pairs of extensions x words up to which itemsets are extended by two items at once: calls take most of the time."""
+_STEP = 2**18
+"""Itemsets x words that are counted in one step, to stay within a processor's cache."""
 
 Bits = NDArray[np.uint64]
 
@@ -300,7 +302,7 @@ class _Eclat:
         frequent = np.zeros((len(items), len(items)), dtype=bool)
         frequent[first, second] = True
         pair, third = np.nonzero(frequent[first] & frequent[second])
-        step = max(1, _AT_ONCE // pairs.shape[1])
+        step = max(1, _STEP // pairs.shape[1])
         for begin in range(0, len(pair), step):
             of_pair, last = pair[begin : begin + step], third[begin : begin + step]
             counts = _count(pairs[of_pair] & node.bits[last])

@@ -4,10 +4,10 @@ contrasts between kinds of runs."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -34,7 +34,7 @@ from infrascope_core.patterns.scopes import (
     scopes,
     unaliased_groups,
 )
-from infrascope_core.patterns.sequences import OrderTally, order_of_run, sequential_patterns
+from infrascope_core.patterns.sequences import OrderTally, sequential_patterns
 from infrascope_core.patterns.settings import MiningSettings
 from infrascope_core.patterns.signatures import Signature, signatures, workload_signatures
 from infrascope_core.patterns.tables import (
@@ -51,7 +51,7 @@ from infrascope_core.patterns.tables import (
     SEQUENTIAL_PATTERNS,
     WORKLOAD_SIGNATURES,
 )
-from infrascope_core.patterns.tallies import Tally, run_overlaps
+from infrascope_core.patterns.tallies import Tally
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.jobs import jobs_of
 from infrascope_core.run_files.runs import accepted, rows_of_run
@@ -63,32 +63,53 @@ from infrascope_core.symbols.levels import thresholds_of_run
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
 _STAGE = "patterns"
+_Unit = TypeVar("_Unit")
+_RUNS_AT_ONCE = 64
+"""Runs that are looked at together by one process."""
 
 
 def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    recipe, thresholds, mining = recipe_of(folder), folder.lake.read(THRESHOLDS), folder.settings.mining
-    parts = [GROUP_ALIASES.empty()]
-    for (name,), runs in sorted(accepted(folder).partition_by("platform", as_dict=True).items()):
-        informative = set(thresholds.filter(~pl.col("degenerate"), platform=name)["metric_group"])
-        groups = [group.name for group in recipe.groups if group.name in informative]
-        keys = chosen_runs(list(runs["run_key"]), mining.max_alias_runs, mining.random_state)
-        windows = (folder.lake.read(GROUP_WINDOWS, key) for key in keys)
-        parts.append(group_aliases(windows, groups, str(name), recipe))
-    return pl.concat(parts)
+    return pl.concat([GROUP_ALIASES.empty(), *_each(folder, _aliases_of_platform, _platforms(folder), tick)])
+
+
+def _aliases_of_platform(folder: DataFolder, platform: str) -> pl.DataFrame:
+    recipe, mining = recipe_of(folder), folder.settings.mining
+    thresholds = folder.lake.read(THRESHOLDS).filter(~pl.col("degenerate"), platform=platform)
+    informative = set(thresholds["metric_group"])
+    groups = [group.name for group in recipe.groups if group.name in informative]
+    runs = accepted(folder).filter(platform=platform)
+    keys = chosen_runs(list(runs["run_key"]), mining.max_alias_runs, mining.random_state)
+    return group_aliases((folder.lake.read(GROUP_WINDOWS, key) for key in keys), groups, platform, recipe)
+
+
+def _platforms(folder: DataFolder) -> list[str]:
+    return accepted(folder)["platform"].unique().sort().to_list()
 
 
 def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining, runs, done = folder.settings.mining, accepted(folder).sort("run_key"), 0
-    mined, found = _mined(scopes(runs)), {}
-    for platform, items in _platforms(folder, runs):
-        bits = {key: bits_of_run(folder, key, items) for key in runs.filter(platform=platform)["run_key"]}
-        for scope, keys in mined.items():
-            if scope.split("/")[0] == platform:
-                own = BasketBits.of_runs([bits[key] for key in keys], items.names)
-                found[scope] = frequent_itemsets(own, scope, mining)
-                done += 1
-                tick(done, len(mined))
-    return pl.concat([FREQUENT_ITEMSETS.empty(), *(found[scope] for scope in mined)])
+    mined = _mined(scopes(accepted(folder)))
+    found = _each(folder, _itemsets_of_scope, list(mined.items()), tick)
+    return pl.concat([FREQUENT_ITEMSETS.empty(), *found])
+
+
+def _itemsets_of_scope(folder: DataFolder, unit: tuple[str, list[str]]) -> pl.DataFrame:
+    scope, keys = unit
+    items = _items(folder, scope)
+    bits = [bits_of_run(folder, key, items) for key in keys]
+    return frequent_itemsets(BasketBits.of_runs(bits, items.names), scope, folder.settings.mining)
+
+
+def _items(folder: DataFolder, scope: str) -> Items:
+    """The items that are mined in a scope: those of its platform."""
+    return Items.of_groups(mined_groups(folder, scope.split("/", maxsplit=1)[0]))
+
+
+def _each(
+    folder: DataFolder, make: Callable[[DataFolder, _Unit], pl.DataFrame], units: Sequence[_Unit], tick: Tick
+) -> Iterator[pl.DataFrame]:
+    for done, made in enumerate(folder.each(make, units), start=1):
+        yield made
+        tick(done, len(units))
 
 
 def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -98,53 +119,78 @@ def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining, recipe = folder.settings.mining, recipe_of(folder)
-    with one_thread():
-        found = [
-            association_rules(tally, own, scope, mining, recipe)
-            for scope, tally, own in _scopes(
-                folder,
-                tick,
-                lambda items: Tally(items, mining.max_antecedent),
-                lambda run, items: run_overlaps(run.holds, items, mining.max_antecedent),
-            )
-            if tally.windows >= mining.min_baskets
-        ]
+    found = _each(folder, _rules_of_scope, _scopes_tested(folder), tick)
     return pl.concat([ASSOCIATION_RULES.empty(), *found]).sort("scope", maintain_order=True)
 
 
-def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    mining, recipe = folder.settings.mining, recipe_of(folder)
+def _rules_of_scope(folder: DataFolder, unit: _Scope) -> pl.DataFrame:
+    mining, items = folder.settings.mining, _items(folder, unit.name)
     with one_thread():
-        found = [
-            sequential_patterns(tally, own, scope, mining, recipe)
-            for scope, tally, own in _scopes(
-                folder,
-                tick,
-                lambda items: OrderTally(items, mining.longest_lag_s),
-                lambda run, items: order_of_run(run, items, mining.longest_lag_s),
-            )
-        ]
+        runs = _held_by_all(folder, unit, items)
+        tally = Tally.of(runs, items, mining.max_antecedent)
+        if tally.windows < mining.min_baskets:
+            return ASSOCIATION_RULES.empty()
+        return association_rules(tally, runs, unit.name, mining, recipe_of(folder))
+
+
+def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    found = _each(folder, _orders_of_scope, _scopes_tested(folder), tick)
     return pl.concat([SEQUENTIAL_PATTERNS.empty(), *found]).sort("scope", maintain_order=True)
 
 
+def _orders_of_scope(folder: DataFolder, unit: _Scope) -> pl.DataFrame:
+    mining, items = folder.settings.mining, _items(folder, unit.name)
+    with one_thread():
+        runs = _held_by_all(folder, unit, items)
+        tally = OrderTally.of(runs, items, mining.longest_lag_s)
+        return sequential_patterns(tally, runs, unit.name, mining, recipe_of(folder))
+
+
+class _Scope(NamedTuple):
+    """A scope that rules and orders are tested in.
+
+    Attributes
+    ----------
+    name : str
+    jobs : dict of str to str
+        By run key, in the order in which they are looked at, the job of each run that is tested.
+    """
+
+    name: str
+    jobs: dict[str, str]
+
+
+def _scopes_tested(folder: DataFolder) -> list[_Scope]:
+    """Those that are mined, from wide to narrow; of many runs, those that rules and orders are tested on."""
+    runs = accepted(folder).sort(*WORKLOAD_KEY, "run_key")
+    (_, job_of), place = jobs_of(folder), {key: number for number, key in enumerate(runs["run_key"])}
+    tested = runs_tested(runs, folder.settings.mining)
+    return [
+        _Scope(scope, {key: job_of.get(key, key) for key in sorted(tested[scope], key=place.__getitem__)})
+        for scope in _mined(scopes(runs))
+    ]
+
+
+def _held_by_all(folder: DataFolder, unit: _Scope, items: Items) -> list[Held]:
+    return [replace(one, job=job) for key, job in unit.jobs.items() for one in held_by_run(folder, key, items)]
+
+
 def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    runs, done = accepted(folder).sort(*WORKLOAD_KEY, "run_key"), 0
-    (_, job_of), found = jobs_of(folder), [CONTRASTS.empty()]
-    for platform, items in _platforms(folder, runs):
-        own, units, faults = [], [], []
-        of_platform = runs.filter(platform=platform)
-        for key, phase, workload in of_platform.select("run_key", "phase", "workload").iter_rows():
-            labels = folder.lake.read(FAULTS, key)
-            for one in held_by_run(folder, key, items):
-                own.append(replace(one, job=job_of.get(key, key)))
-                units.append(Unit(phase, workload, one.host))
-                faults.append(_windows_of_faults(one, labels))
-        if own and items.names:
-            found.append(contrasts(own, units, faults, items, platform, recipe=recipe_of(folder)))
-        done += of_platform.height
-        tick(done, runs.height)
-    return pl.concat(found)
+    return pl.concat([CONTRASTS.empty(), *_each(folder, _contrasts_of_platform, _platforms(folder), tick)])
+
+
+def _contrasts_of_platform(folder: DataFolder, platform: str) -> pl.DataFrame:
+    runs, items = accepted(folder).filter(platform=platform).sort(*WORKLOAD_KEY, "run_key"), _items(folder, platform)
+    (_, job_of), own, units, faults = jobs_of(folder), [], [], []
+    for key, phase, workload in runs.select("run_key", "phase", "workload").iter_rows():
+        labels = folder.lake.read(FAULTS, key)
+        for one in held_by_run(folder, key, items):
+            own.append(replace(one, job=job_of.get(key, key)))
+            units.append(Unit(phase, workload, one.host))
+            faults.append(_windows_of_faults(one, labels))
+    if not own or not items.names:
+        return CONTRASTS.empty()
+    return contrasts(own, units, faults, items, platform, recipe=recipe_of(folder))
 
 
 def _windows_of_faults(run: Held, labels: pl.DataFrame) -> dict[str, Mask]:
@@ -159,26 +205,26 @@ def _windows_of_faults(run: Held, labels: pl.DataFrame) -> dict[str, Mask]:
 
 def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """What there was to go by: counted from the baskets, because a scope without rules leaves none behind."""
+    return pl.concat([MINED_SCOPES.empty(), *_each(folder, _scopes_of_platform, _platforms(folder), tick)])
+
+
+def _scopes_of_platform(folder: DataFolder, platform: str) -> pl.DataFrame:
     runs, mining = accepted(folder).sort("run_key"), folder.settings.mining
     found = dict(folder.lake.read(ASSOCIATION_RULES).select("scope", "holding").unique().iter_rows())
-    tested_on = runs_tested(runs, mining)
-    rows = []
-    for platform, items in _platforms(folder, runs):
-        groups = len(set(items.groups))
-        of_platform = runs.filter(platform=platform)
-        # of all runs no more is kept at once than how many windows each has
-        windows = {key: [len(one.holds) for one in held_by_run(folder, key, items)] for key in of_platform["run_key"]}
-        runs_of = scopes(of_platform)
-        same = same_scopes(runs_of)
-        for scope, keys in runs_of.items():
-            chosen = [one for key in tested_on[same.get(scope, scope)] for one in held_by_run(folder, key, items)]
-            holds = np.concatenate([np.zeros((0, len(items.names)), dtype=bool), *(one.holds for one in chosen)])
-            tested = to_be_tested(holds, items, mining) if len(holds) >= mining.min_baskets else 0
-            rules = int(found.get(same.get(scope, scope), 0))
-            why = None if rules else _why_none(len(holds), len(chosen), groups, tested, mining)
-            members = [count for key in keys for count in windows[key]]
-            counts = (len(members), len(chosen), sum(members), groups, tested, rules)
-            rows.append((scope, same.get(scope), *counts, why))
+    tested_on, items = runs_tested(runs, mining), _items(folder, platform)
+    groups, of_platform = len(set(items.groups)), runs.filter(platform=platform)
+    # of all runs no more is kept at once than how many windows each has
+    windows = {key: [len(one.holds) for one in held_by_run(folder, key, items)] for key in of_platform["run_key"]}
+    runs_of = scopes(of_platform)
+    same, rows = same_scopes(runs_of), []
+    for scope, keys in runs_of.items():
+        chosen = [one for key in tested_on[same.get(scope, scope)] for one in held_by_run(folder, key, items)]
+        holds = np.concatenate([np.zeros((0, len(items.names)), dtype=bool), *(one.holds for one in chosen)])
+        tested = to_be_tested(holds, items, mining) if len(holds) >= mining.min_baskets else 0
+        rules = int(found.get(same.get(scope, scope), 0))
+        why = None if rules else _why_none(len(holds), len(chosen), groups, tested, mining)
+        members = [count for key in keys for count in windows[key]]
+        rows.append((scope, same.get(scope), len(members), len(chosen), sum(members), groups, tested, rules, why))
     return pl.DataFrame(rows, schema=MINED_SCOPES.schema, orient="row")
 
 
@@ -240,24 +286,32 @@ def _baskets_made_from(folder: DataFolder, runs: pl.DataFrame) -> list[str]:
 
 
 def _count(folder: DataFolder, runs: pl.DataFrame, tick: Tick) -> dict[str, _Counted]:
-    found, done = {}, 0
+    by_workload = sorted(runs.partition_by(WORKLOAD_KEY, as_dict=True).items())
+    units = [("/".join(map(str, path)), own["run_key"].to_list()) for path, own in by_workload]
+    parts: dict[str, list[tuple[str, pl.DataFrame, Counts]]] = {}
+    for done, ((scope, _), found) in enumerate(zip(units, folder.each(_count_workload, units), strict=True), start=1):
+        parts.setdefault(scope.split("/")[0], []).append((scope, *found))
+        tick(done, len(units))
+    return {
+        platform: _Counted(
+            all_items(folder, platform),
+            pl.concat([baskets for _, baskets, _ in own]).sort("platform", "run_key", "host"),
+            {scope: counts for scope, _, counts in own},
+        )
+        for platform, own in parts.items()
+    }
 
-    def one_after_the_other(platform: str, items: Items, workloads: dict[str, Counts]) -> Iterator[Held]:
-        """Its runs and hosts, added up as they pass."""
-        nonlocal done
-        for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
-            own, scope = held_by_run(folder, key, items), "/".join(path)
-            counts = Counts.of(own, items)
-            workloads[scope] = workloads[scope] + counts if scope in workloads else counts
-            yield from own
-            done += 1
-            tick(done, runs.height)
 
-    for platform in runs["platform"].unique().sort():
-        items, workloads = all_items(folder, platform), dict[str, Counts]()
-        baskets = basket_counts(one_after_the_other(platform, items, workloads), items, platform)
-        found[platform] = _Counted(items, baskets, workloads)
-    return found
+def _count_workload(folder: DataFolder, unit: tuple[str, list[str]]) -> tuple[pl.DataFrame, Counts]:
+    """Its runs and hosts, added up as they pass."""
+    scope, keys = unit
+    platform = scope.split("/")[0]
+    items, counts, baskets = all_items(folder, platform), [], [BASKET_COUNTS.empty()]
+    for key in keys:
+        own = held_by_run(folder, key, items)
+        counts.append(Counts.of(own, items))
+        baskets.append(basket_counts(own, items, platform))
+    return pl.concat(baskets), reduce(operator.add, counts)
 
 
 def _counted_scopes(folder: DataFolder, tick: Tick) -> Iterator[tuple[str, Items, Counts]]:
@@ -274,77 +328,47 @@ def _workload_signatures(folder: DataFolder, known: pl.DataFrame, tick: Tick) ->
 
 
 def _run_identity(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
+    return pl.concat([RUN_IDENTITY.empty(), *_each(folder, _identity_of_platform, _seen(folder, tick), tick)])
+
+
+def _identity_of_platform(folder: DataFolder, seen: _Seen) -> pl.DataFrame:
+    groups, runs = seen
     with one_thread():
-        found = [run_identity(runs, groups, folder.settings.identity) for groups, runs in _seen(folder, tick)]
-    return pl.concat([RUN_IDENTITY.empty(), *found])
+        return run_identity(runs, groups, folder.settings.identity)
 
 
-def _seen(folder: DataFolder, tick: Tick) -> list[tuple[list[str], list[Signature]]]:
+_Seen = tuple[list[str], list[Signature]]
+"""The metric groups of a platform, and its runs as wholes.
+
+Groups whose levels vary too little within runs to be mined are kept: what is the same throughout a run may be what
+tells its workload.
+"""
+
+
+def _seen(folder: DataFolder, tick: Tick) -> list[_Seen]:
     """Signatures by platform; remembered with the folder, because two products ask for them."""
     pooled = (folder.lake.version(table) or "" for table in (THRESHOLDS, GROUP_ALIASES))
     state = fingerprint(*pooled, *_baskets_made_from(folder, accepted(folder)))
-    return folder.once(("signatures", state), lambda: list(_signatures(folder, tick)))
+    return folder.once(("signatures", state), lambda: _signatures(folder, tick))
 
 
-def _signatures(folder: DataFolder, tick: Tick) -> Iterator[tuple[list[str], list[Signature]]]:
-    """The metric groups of each platform, and its runs as wholes.
+def _signatures(folder: DataFolder, tick: Tick) -> list[_Seen]:
+    runs = accepted(folder).sort("run_key").select("run_key", *WORKLOAD_KEY)
+    parts = list(runs.iter_slices(_RUNS_AT_ONCE))
+    found: dict[str, list[Signature]] = {platform: [] for platform in runs["platform"].unique().sort()}
+    for done, own in enumerate(folder.each(_signatures_of_runs, [part.rows() for part in parts]), start=1):
+        for signature in own:
+            found[signature.workload.split("/")[0]].append(signature)
+        tick(done, len(parts))
+    return [(unaliased_groups(folder, platform), own) for platform, own in found.items()]
 
-    Groups whose levels vary too little within runs to be mined are kept: what is the same throughout a run may be what
-    tells its workload.
-    """
-    runs, done = accepted(folder).sort("run_key"), 0
-    for platform in runs["platform"].unique().sort():
+
+def _signatures_of_runs(folder: DataFolder, runs: list[tuple[str, ...]]) -> list[Signature]:
+    found: list[Signature] = []
+    for key, platform, *path in runs:
         groups = unaliased_groups(folder, platform)
-        own: list[Signature] = []
-        for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
-            own += signatures(folder.lake.read(BASKETS, key), groups, "/".join(path))
-            done += 1
-            tick(done, runs.height)
-        yield groups, own
-
-
-def _platforms(folder: DataFolder, runs: pl.DataFrame) -> Iterator[tuple[str, Items]]:
-    """Each platform with the items that are mined."""
-    for platform in runs["platform"].unique().sort():
-        yield platform, Items.of_groups(mined_groups(folder, platform))
-
-
-class _Adds(Protocol):
-    """What runs of a scope add up to."""
-
-    def add(self, run: Any) -> None: ...
-
-
-_Sum = TypeVar("_Sum", bound=_Adds)
-
-
-def _scopes(
-    folder: DataFolder, tick: Tick, empty: Callable[[Items], _Sum], of_run: Callable[[Held, Items], object]
-) -> Iterator[tuple[str, _Sum, list[Held]]]:
-    """Each scope with what its runs add up to, and the runs: none is looked at twice, and few sums are kept at once.
-
-    Of many runs, those that rules and orders are tested on.
-    """
-    every = accepted(folder).sort(*WORKLOAD_KEY, "run_key")
-    (_, job_of), mined = jobs_of(folder), _mined(scopes(every))
-    tested = {scope: set(keys) for scope, keys in runs_tested(every, folder.settings.mining).items() if scope in mined}
-    runs, done = every.filter(pl.col("run_key").is_in(set[str]().union(*tested.values()))), 0
-    for platform, items in _platforms(folder, runs):
-        open_scopes: list[tuple[str, _Sum, list[Held]]] = []
-        for key, *path in runs.filter(platform=platform).select("run_key", *WORKLOAD_KEY).iter_rows():
-            scopes_of_run = [s for depth in range(len(path)) if (s := "/".join(path[: depth + 1])) in mined]
-            while open_scopes and open_scopes[-1][0] not in scopes_of_run:
-                yield open_scopes.pop()
-            open_scopes += [(scope, empty(items), []) for scope in scopes_of_run[len(open_scopes) :]]
-            for one in held_by_run(folder, key, items):
-                part = of_run(one, items)
-                for _, total, own in (each for each in open_scopes if key in tested[each[0]]):
-                    total.add(part)
-                    own.append(replace(one, job=job_of.get(key, key)))
-            done += 1
-            tick(done, runs.height)
-        while open_scopes:
-            yield open_scopes.pop()
+        found += signatures(folder.lake.read(BASKETS, key), groups, "/".join([platform, *path]))
+    return found
 
 
 def _phase_changes(folder: DataFolder, key: str) -> pl.DataFrame:

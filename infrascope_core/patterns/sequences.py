@@ -6,7 +6,7 @@ What belongs here: onsets, the test of their joint occurrence at a lag, and whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,6 +96,14 @@ class OrderTally:
         n = len(_directed(self.items))
         self.joint = np.zeros((len(self.lags), n, n))
         self.simultaneous, self.count = Overlap.nothing(n, n), np.zeros(n)
+
+    @classmethod
+    def of(cls, runs: Iterable[Held], items: Items, longest_lag_s: int) -> OrderTally:
+        """The sum over these runs."""
+        total = cls(items, longest_lag_s)
+        for run in runs:
+            total.add(order_of_run(run, items, longest_lag_s))
+        return total
 
     @property
     def lags(self) -> Ints:

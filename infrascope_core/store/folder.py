@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from infrascope_core.errors import InfraScopeError
+from infrascope_core.processes import Processes
 from infrascope_core.settings import Settings, load_settings
 from infrascope_core.store.atomic import ASIDE_SUFFIX, leftovers, sweep, write_text
 from infrascope_core.store.lake import Lake
@@ -22,6 +23,7 @@ _SETTINGS = "settings.json"
 _UNFINISHED = (f"models/.*{ASIDE_SUFFIX}", "models/.*.npz.*", f"reports/.*{ASIDE_SUFFIX}")
 """Names of unfinished files in the folder's own folders; versions before 0.2 gave those of models no ending."""
 _T = TypeVar("_T")
+_Unit = TypeVar("_Unit")
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,14 @@ class DataFolder:
         Holds `lake/`, `models/`, `reports/`, `settings.json` and `warehouse.duckdb`.
     sources : tuple of Path
         Files, folders and archives in which run files are looked for, and data sets of the Hugging Face Hub.
+    processes : Processes
+        Who makes what is in it.
     """
 
     root: Path
     settings: Settings = field(default_factory=Settings)
     sources: tuple[Path, ...] = ()
+    processes: Processes = field(default_factory=Processes, compare=False, repr=False)
     _looked_up: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
@@ -77,6 +82,19 @@ class DataFolder:
         if what not in self._looked_up:
             self._looked_up[what] = look_up()
         return cast(_T, self._looked_up[what])
+
+    def each(self, make: Callable[[DataFolder, _Unit], _T], units: Sequence[_Unit]) -> Iterator[_T]:
+        """What is made of each unit, in order, by the processes of this folder.
+
+        Parameters
+        ----------
+        make : callable
+            A function of a module.
+        units : sequence
+            The largest first, so that none is waited for alone.
+        """
+        # others look up for themselves, and keep what they looked up for as long as they live
+        return self.processes.map(make, self if self.processes.number == 1 else self.fresh(), units)
 
     def remember_settings(self) -> None:
         """Leave the settings in the data folder, for whoever opens it later."""

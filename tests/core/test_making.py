@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import polars as pl
 import pytest
 
 from infrascope_core.errors import InfraScopeError, RunFileError, StorageError
-from infrascope_core.making import THREADS, Failure, Workers, attempt
-from infrascope_core.pipeline import GRAPH, refresh
+from infrascope_core.making import Failure, attempt
+from infrascope_core.pipeline import refresh
+from infrascope_core.processes import THREADS, Processes
 from infrascope_core.reports.products import report_files
 from infrascope_core.reports.tables import ANOMALY_REPORT
 from infrascope_core.run_files.tables import RUN_FILES
@@ -39,25 +41,34 @@ def test_what_is_raised_becomes_a_reason(raised, reason, full):
     assert failure.cause is raised
 
 
-def threads_of_polars(table: str, key: str) -> Failure:
-    """What a process finds set, in the place of a reason; or it is killed, as for want of memory."""
-    if key == "too large":
+def threads_of_polars(given: str, unit: str) -> tuple[str, int]:
+    """What a process was given and finds set; or it fails, or is killed, as for want of memory."""
+    if unit == "too large":
         os.kill(os.getpid(), signal.SIGKILL)
-    return Failure(str(pl.thread_pool_size()))
+    if unit == "bad":
+        raise StorageError("no room left", full=True)
+    if unit == "unspeakable":
+        raise type("Local", (Exception,), {})("not of a module")
+    return given + unit, pl.thread_pool_size()
 
 
-def test_several_processes_share_the_processors_and_one_that_is_killed_is_told(tmp_path, monkeypatch):
+def test_several_processes_share_the_processors_and_one_that_is_killed_is_told(monkeypatch):
     """Two that each start a thread a processor would be in each other's way."""
     monkeypatch.setattr("os.cpu_count", lambda: 6)
-    product = GRAPH.product(RUN_FILES)
-    with Workers(GRAPH, DataFolder(tmp_path), 2, threads_of_polars) as workers:
-        assert not workers.alone
-        found = dict(workers.make(product, ["a", "b"]))
-        with pytest.raises(
-            InfraScopeError, match=r"^run_files: one of the 2 processes ended before its work, most likely"
-        ):
-            dict(workers.make(product, ["a", "too large"]))
-    assert found == {"a": Failure("3"), "b": Failure("3")}
+    with Processes(2) as processes:
+        assert list(processes.map(threads_of_polars, "given ", ["a", "b"])) == [("given a", 3), ("given b", 3)]
+        with pytest.raises(StorageError, match=r"^no room left$") as full:
+            list(processes.map(threads_of_polars, "", ["a", "bad"]))
+        assert full.value.full
+        with pytest.raises(InfraScopeError, match=r"^Local: not of a module$"):
+            list(processes.map(threads_of_polars, "", ["a", "unspeakable"]))
+        with pytest.raises(InfraScopeError, match=r"^one of the 2 processes ended before its work, most likely"):
+            list(processes.map(threads_of_polars, "", ["a", "too large"]))
+
+
+def test_a_process_has_no_further_ones():
+    assert pickle.loads(pickle.dumps(Processes(4))).number == 1
+    assert pickle.loads(pickle.dumps(DataFolder(Path("x"), processes=Processes(4)))).processes.number == 1
 
 
 @pytest.fixture
