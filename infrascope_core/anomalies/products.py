@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -57,16 +58,22 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
     if settings.compare_with != "past":
         if settings.across_phases:
             runs = runs.with_columns(phase=pl.lit(ANY))
-        unknown = sorted(runs.join(known, on=WORKLOAD_KEY, how="anti").partition_by(WORKLOAD_KEY, as_dict=True).items())
+        unknown = [
+            _Lacking(str(platform), str(phase), str(workload), own["run_key"].to_list())
+            for (platform, phase, workload), own in sorted(
+                runs.join(known, on=WORKLOAD_KEY, how="anti").partition_by(WORKLOAD_KEY, as_dict=True).items()
+            )
+        ]
         lacking = set()
-        for done, ((platform, phase, workload), of_workload) in enumerate(unknown):
+        for done, (unit, row) in enumerate(zip(unknown, folder.each(_fit, unknown), strict=True), start=1):
+            rows += [row] if row is not None else []
+            lacking |= {unit.platform} if row is None else set()
             tick(done, len(unknown))
-            row = _fit(folder, str(platform), str(phase), str(workload), of_workload)
-            rows += [row] if row is not None else []
-            lacking |= {platform} if row is None else set()
-        for platform in sorted(lacking - set(known.filter(workload=ANY)["platform"])):
-            row = _fit(folder, str(platform), ANY, ANY, runs.filter(platform=platform))
-            rows += [row] if row is not None else []
+        whole = [
+            _Lacking(platform, ANY, ANY, runs.filter(platform=platform)["run_key"].to_list())
+            for platform in sorted(lacking - set(known.filter(workload=ANY)["platform"]))
+        ]
+        rows += [row for row in folder.each(_fit, whole) if row is not None]
     fitted = pl.concat(rows).sort(WORKLOAD_KEY)
     used = {folder.root / file for file in fitted["file"]}
     for model in (folder.root / _MODELS).glob("*"):
@@ -75,7 +82,17 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
     return fitted
 
 
-def _fit(folder: DataFolder, platform: str, phase: str, workload: str, runs: pl.DataFrame) -> pl.DataFrame | None:
+class _Lacking(NamedTuple):
+    """What has no baseline yet, and the keys of its runs; phase and workload are `ANY` of a whole platform."""
+
+    platform: str
+    phase: str
+    workload: str
+    runs: list[str]
+
+
+def _fit(folder: DataFolder, lacking: _Lacking) -> pl.DataFrame | None:
+    platform, phase, workload, runs = lacking
     keys, compared_with = reference_runs(folder, runs)
     files = folder.lake.files(WINDOW_FEATURES, keys)
     if not files:

@@ -23,9 +23,9 @@ from infrascope_core.run_files.runs import accepted, healthy_runs, run_file
 from infrascope_core.store.folder import DataFolder
 
 
-def reference_runs(folder: DataFolder, runs: pl.DataFrame) -> tuple[list[str], str]:
+def reference_runs(folder: DataFolder, keys: list[str]) -> tuple[list[str], str]:
     """Which of the runs a baseline is fitted on, and the name of that choice (`Identity.compared_with`)."""
-    settings, keys = folder.settings.detectors, runs["run_key"].to_list()
+    settings = folder.settings.detectors
     unmatched_patterns(settings.reference_runs, accepted(folder)["run_key"].to_list())
     if settings.compare_with == "workload":
         return keys, "workload"

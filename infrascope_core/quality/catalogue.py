@@ -6,9 +6,10 @@ Memory is bounded by one run's telemetry and the matrices of one workload's samp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -30,6 +31,34 @@ CODE_VERSION = fingerprint("3", reanalysis.CODE_VERSION, selection.CODE_VERSION,
 """Raise the number when a catalogue of the same runs would differ."""
 ReadTelemetry = Callable[[str], pl.DataFrame]
 """Telemetry of a run, by its key."""
+
+
+class Sample(NamedTuple):
+    """Runs of a workload that are looked at.
+
+    Attributes
+    ----------
+    phase, workload : str
+    runs : list of str
+        Run keys.
+    of_interest, rates : frozenset of str
+        Metrics, as the catalogue names them: those whose samples are looked at, and those that count.
+    behaviours : bool
+        Whether it is asked how metrics behave, or only how they go together.
+    """
+
+    phase: str
+    workload: str
+    runs: list[str]
+    of_interest: frozenset[str]
+    rates: frozenset[str]
+    behaviours: bool
+
+
+Seen = tuple[pl.DataFrame, Correlations]
+"""What the runs of a sample show: see `Study`."""
+Look = Callable[[Sequence[Sample]], Iterable[Seen]]
+"""Gives what `look_at` sees in each sample, in their order, whoever looks."""
 
 _WATCHED = (metric_classes.DYNAMIC, metric_classes.EVENT_COUNTER)
 _OF_INTEREST = (pl.col("status") == "usable") | (
@@ -67,8 +96,32 @@ def sampled_runs(runs: pl.DataFrame, settings: SelectionSettings) -> pl.DataFram
     return pl.concat(parts)
 
 
-def study(runs: pl.DataFrame, catalog: pl.DataFrame, read: ReadTelemetry, recipe: Recipe, settings: Settings) -> Study:
-    """Read the sampled runs of one platform, one after the other.
+def look_at(sample: Sample, read: ReadTelemetry, recipe: Recipe) -> Seen:
+    """Read the runs of a sample, one after the other.
+
+    Parameters
+    ----------
+    sample : Sample
+        Which runs, and which of their metrics.
+    read : callable
+        Telemetry by run key.
+    recipe : Recipe
+        How metrics are named.
+    """
+    plan, matrices, behaviours = Plan(sample.rates, recipe.names), [], [_NO_BEHAVIOUR]
+    for key in sample.runs:
+        for part in split_hosts(read(key)):
+            after = _reanalysed(part, plan, sample.of_interest)
+            if sample.behaviours:
+                behaviours.append(_behaviour(part, after, plan))
+            matrices.append((after.names, selection.pearson(after.values)))
+    return pl.concat(behaviours), Correlations.mean(matrices)
+
+
+def study(
+    runs: pl.DataFrame, catalog: pl.DataFrame, look: Look, settings: SelectionSettings, *, behaviours: bool = True
+) -> Study:
+    """Look at the sampled runs of one platform.
 
     Parameters
     ----------
@@ -76,50 +129,64 @@ def study(runs: pl.DataFrame, catalog: pl.DataFrame, read: ReadTelemetry, recipe
         Rows of `run_files`, of one platform.
     catalog : pl.DataFrame
         Rows of the platform as `status.metric_status` gives them.
-    read : callable
-        Telemetry by run key.
-    recipe : Recipe
-        How metrics are named.
-    settings : Settings
+    look : callable
+        See `Look`.
+    settings : SelectionSettings
         How many runs, and which.
+    behaviours : bool
+        Whether it is asked how metrics behave: that is a third of the work.
     """
-    plan = Plan(frozenset(catalog.filter(treatment="rate")["metric"]), recipe.names)
+    rates = frozenset(catalog.filter(treatment="rate")["metric"])
     of_interest = frozenset(catalog.filter(_OF_INTEREST)["metric"])
-    behaviours: list[pl.DataFrame] = []
-    correlations = {}
-    chosen = sampled_runs(runs, settings.selection)
-    for (_, phase, workload), own in sorted(chosen.partition_by(_WORKLOAD, as_dict=True).items(), key=lambda p: p[0]):
-        matrices = []
-        for key in own["run_key"]:
-            for part in split_hosts(read(key)):
-                names, values = _reanalysed(part, plan, of_interest, behaviours)
-                matrices.append((names, selection.pearson(values)))
-        correlations[str(phase), str(workload)] = Correlations.mean(matrices)
-    return Study(pl.concat(behaviours) if behaviours else _NO_BEHAVIOUR, correlations)
+    chosen = sampled_runs(runs, settings).partition_by(_WORKLOAD, as_dict=True)
+    samples = [
+        Sample(str(phase), str(workload), own["run_key"].to_list(), of_interest, rates, behaviours)
+        for (_, phase, workload), own in sorted(chosen.items(), key=lambda p: p[0])
+    ]
+    seen = list(look(samples))
+    return Study(
+        pl.concat([_NO_BEHAVIOUR, *(behaviour for behaviour, _ in seen)]),
+        {(s.phase, s.workload): matrix for s, (_, matrix) in zip(samples, seen, strict=True)},
+    )
 
 
-def _reanalysed(
-    part: pl.DataFrame, plan: Plan, of_interest: frozenset[str], behaviours: list[pl.DataFrame]
-) -> tuple[list[str], Array]:
-    """Names (as the catalogue has them) and values of a host's metrics after reanalysis; notes how they behave."""
+class _Reanalysed(NamedTuple):
+    """A host's metrics after reanalysis.
+
+    Attributes
+    ----------
+    metrics, names : list of str
+        As its file has them, and as the catalogue has them.
+    values : ndarray, samples x metrics
+    formulas : dict of str to str
+        By metric, of those that are derived.
+    """
+
+    metrics: list[str]
+    names: list[str]
+    values: Array
+    formulas: dict[str, str]
+
+
+def _reanalysed(part: pl.DataFrame, plan: Plan, of_interest: frozenset[str]) -> _Reanalysed:
     host = str(part["host"][0])
     formulas = {d.metric: d.formula.words for d in reanalysis.derivations(metric_names(part))}
     after = reanalysis.reanalyse(part, plan)
     named = {metric: catalogue_name(metric, host, plan.names) for metric in metric_names(after)}
     metrics = [m for m, name in named.items() if name in of_interest or m in formulas]
-    values = reanalysis.matrix(after, metrics)
-    names = [named[m] for m in metrics]
+    return _Reanalysed(metrics, [named[m] for m in metrics], reanalysis.matrix(after, metrics), formulas)
+
+
+def _behaviour(part: pl.DataFrame, after: _Reanalysed, plan: Plan) -> pl.DataFrame:
+    """How a host's metrics behave: rows of `Study.behaviours`."""
     # a derived metric is a rate or a ratio and counts nothing
-    counters = np.array([name in plan.rates for name in names], dtype=bool)
-    behaviours.append(
-        metric_classes.behaviour(values, names, counters).with_columns(
-            run_key=pl.lit(str(part["run_key"][0])),
-            unit=pl.Series([unit(m) for m in metrics], dtype=pl.String),
-            subsystem=pl.Series([subsystem(m) for m in metrics], dtype=pl.String),
-            formula=pl.Series([formulas.get(m) for m in metrics], dtype=pl.String),
-        )
+    counters = np.array([name in plan.rates for name in after.names], dtype=bool)
+    return metric_classes.behaviour(after.values, after.names, counters).with_columns(
+        run_key=pl.lit(str(part["run_key"][0])),
+        unit=pl.Series([unit(m) for m in after.metrics], dtype=pl.String),
+        subsystem=pl.Series([subsystem(m) for m in after.metrics], dtype=pl.String),
+        formula=pl.Series([after.formulas.get(m) for m in after.metrics], dtype=pl.String),
     )
-    return names, values
 
 
 _NO_BEHAVIOUR = metric_classes.behaviour(np.empty((0, 0)), []).with_columns(
@@ -128,7 +195,7 @@ _NO_BEHAVIOUR = metric_classes.behaviour(np.empty((0, 0)), []).with_columns(
 
 
 def metric_catalog(
-    quality_files: Sequence[Path], runs: pl.DataFrame, read: ReadTelemetry, recipe: Recipe, settings: Settings
+    quality_files: Sequence[Path], runs: pl.DataFrame, look: Look, recipe: Recipe, settings: Settings
 ) -> pl.DataFrame:
     """Judge all metrics of the platforms of some runs.
 
@@ -138,8 +205,8 @@ def metric_catalog(
         Parquet files of `quality_metrics` of the runs, in sorted order.
     runs : pl.DataFrame
         Rows of `run_files`.
-    read : callable
-        Telemetry by run key.
+    look : callable
+        See `Look`.
     recipe : Recipe
         How metrics are named, and which are near constant.
     settings : Settings
@@ -154,7 +221,8 @@ def metric_catalog(
     parts = [METRIC_CATALOG.empty()]
     for (platform,), own in sorted(runs.partition_by("platform", as_dict=True).items()):
         rows = judged.filter(platform=platform)
-        parts.append(_of_platform(str(platform), rows, study(own, rows, read, recipe, settings), recipe, settings))
+        seen = study(own, rows, look, settings.selection)
+        parts.append(_of_platform(str(platform), rows, seen, recipe, settings))
     return pl.concat(parts).sort("platform", "metric")
 
 
@@ -229,9 +297,7 @@ def _groups(candidates: pl.DataFrame) -> dict[str, str]:
     return dict(candidates.select("metric", "subsystem").iter_rows())
 
 
-def pruning_curves(
-    runs: pl.DataFrame, catalog: pl.DataFrame, read: ReadTelemetry, recipe: Recipe, settings: Settings
-) -> pl.DataFrame:
+def pruning_curves(runs: pl.DataFrame, catalog: pl.DataFrame, look: Look, settings: Settings) -> pl.DataFrame:
     """What selection would keep at other thresholds, for every workload (Reveal, figure 4).
 
     Parameters
@@ -240,10 +306,8 @@ def pruning_curves(
         Rows of `run_files`.
     catalog : pl.DataFrame
         The table `metric_catalog`: the metrics among which is selected are those with a class of their own.
-    read : callable
-        Telemetry by run key.
-    recipe : Recipe
-        How metrics are named.
+    look : callable
+        See `Look`.
     settings : Settings
         The thresholds, and the sample of runs.
 
@@ -258,7 +322,7 @@ def pruning_curves(
         candidates = rows.filter(pl.col("metric_class").is_in(_WATCHED))
         # redundancy is what is studied here: it must not decide who takes part
         open_rows = rows.with_columns(status=pl.col("status").replace("redundant", "usable"))
-        seen = study(own, open_rows, read, recipe, settings)
+        seen = study(own, open_rows, look, settings.selection, behaviours=False)
         groups = _groups(candidates)
         apart = None if settings.selection.across_subsystems else groups
         for (phase, workload), matrix in seen.correlations.items():

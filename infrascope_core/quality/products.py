@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import polars as pl
 
 from infrascope_core.contract import WORKLOAD_KEY
@@ -26,31 +28,30 @@ def _metric_catalog(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.D
     """Judge the metrics of platforms that were not judged yet."""
     runs = accepted(folder).join(known, on="platform", how="anti")
     files = folder.lake.files(QUALITY_METRICS, runs["run_key"])
-    read = _telemetry(folder, runs, tick)
-    fresh = catalogue.metric_catalog(files, runs, read, recipe_of(folder), folder.settings)
+    fresh = catalogue.metric_catalog(files, runs, _look(folder, tick), recipe_of(folder), folder.settings)
     return pl.concat([known, fresh]).sort("platform", "metric")
 
 
 def _pruning_curve(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Draw the curves of workloads that have none yet, or whose catalogue changed."""
     runs = accepted(folder).join(known, on=WORKLOAD_KEY, how="anti")
-    catalog, read = folder.lake.read(METRIC_CATALOG), _telemetry(folder, runs, tick)
-    fresh = catalogue.pruning_curves(runs, catalog, read, recipe_of(folder), folder.settings)
+    fresh = catalogue.pruning_curves(runs, folder.lake.read(METRIC_CATALOG), _look(folder, tick), folder.settings)
     return pl.concat([known, fresh]).sort(*PRUNING_CURVE.key)
 
 
-def _telemetry(folder: DataFolder, runs: pl.DataFrame, tick: Tick) -> catalogue.ReadTelemetry:
-    """Reads telemetry by run key, and reports how many of the runs that are looked at were read."""
-    total = catalogue.sampled_runs(runs, folder.settings.selection).height
-    done = 0
+def _look(folder: DataFolder, tick: Tick) -> catalogue.Look:
+    """Looks at workloads by the folder's processes, and reports how many of them were looked at."""
 
-    def read(key: str) -> pl.DataFrame:
-        nonlocal done
-        done += 1
-        tick(done, total)
-        return folder.lake.read(TELEMETRY, key)
+    def look(samples: Sequence[catalogue.Sample]) -> Iterator[catalogue.Seen]:
+        for done, seen in enumerate(folder.each(_look_at, samples), start=1):
+            yield seen
+            tick(done, len(samples))
 
-    return read
+    return look
+
+
+def _look_at(folder: DataFolder, sample: catalogue.Sample) -> catalogue.Seen:
+    return catalogue.look_at(sample, lambda key: folder.lake.read(TELEMETRY, key), recipe_of(folder))
 
 
 def _catalogue_rests_on(folder: DataFolder, platform: str) -> str:

@@ -52,15 +52,22 @@ def _group_windows(folder: DataFolder, key: str) -> pl.DataFrame:
 
 def _thresholds(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Fit levels for groups of platforms that have none yet."""
+    lacking = []
+    for (platform,), runs in sorted(accepted(folder).partition_by("platform", as_dict=True).items()):
+        groups = _groups(folder.lake.files(GROUP_WINDOWS, runs["run_key"]))
+        lacking += [(str(platform), g) for g in sorted(groups - set(known.filter(platform=platform)["metric_group"]))]
     parts = [known]
-    by_platform = sorted(accepted(folder).partition_by("platform", as_dict=True).items())
-    for done, ((platform,), runs) in enumerate(by_platform, start=1):
-        keys = runs["run_key"].to_list()
-        curated, cut = folder.lake.files(CURATED_METRICS, keys), folder.lake.files(GROUP_WINDOWS, keys)
-        lacking = _groups(cut) - set(known.filter(platform=platform)["metric_group"])
-        parts.append(discretization.fit_thresholds(curated, cut, runs, recipe_of(folder), lacking))
-        tick(done, len(by_platform))
+    for done, fitted in enumerate(folder.each(_fit, lacking), start=1):
+        parts.append(fitted)
+        tick(done, len(lacking))
     return discretization.with_version(pl.concat(parts))
+
+
+def _fit(folder: DataFolder, lacking: tuple[str, str]) -> pl.DataFrame:
+    platform, group = lacking
+    runs = accepted(folder).filter(platform=platform)
+    curated, cut = (folder.lake.files(table, runs["run_key"]) for table in (CURATED_METRICS, GROUP_WINDOWS))
+    return discretization.fit_thresholds(curated, cut, runs, recipe_of(folder), [group])
 
 
 def _groups(window_files: Sequence[Path]) -> set[str]:

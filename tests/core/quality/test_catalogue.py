@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -56,7 +57,7 @@ def judge(tmp_path):
         def __init__(self) -> None:
             self.read_keys: list[str] = []
 
-        def fleet(self, *runs: dict):
+        def fleet(self, *runs: dict, recipe=DEFAULT):
             frames: dict[str, pl.DataFrame] = {}
             for one in runs:
                 key = one["row"]["run_key"]
@@ -73,19 +74,22 @@ def judge(tmp_path):
                 self.read_keys.append(key)
                 return frames[key]
 
-            return files, rows, read
+            def look(samples: Sequence[catalogue.Sample]) -> Iterator[catalogue.Seen]:
+                return (catalogue.look_at(sample, read, recipe) for sample in samples)
+
+            return files, rows, look
 
         def __call__(self, *runs: dict, recipe=DEFAULT, settings: Settings | None = None) -> pl.DataFrame:
-            files, rows, read = self.fleet(*runs)
-            found = catalogue.metric_catalog(files, rows, read, recipe, settings or Settings())
+            files, rows, look = self.fleet(*runs, recipe=recipe)
+            found = catalogue.metric_catalog(files, rows, look, recipe, settings or Settings())
             assert found.schema == METRIC_CATALOG.schema
             return found
 
         def curve(self, *runs: dict, settings: Settings | None = None) -> pl.DataFrame:
-            files, rows, read = self.fleet(*runs)
+            files, rows, look = self.fleet(*runs)
             settings = settings or Settings()
-            catalog = catalogue.metric_catalog(files, rows, read, DEFAULT, settings)
-            found = catalogue.pruning_curves(rows, catalog, read, DEFAULT, settings)
+            catalog = catalogue.metric_catalog(files, rows, look, DEFAULT, settings)
+            found = catalogue.pruning_curves(rows, catalog, look, settings)
             assert found.schema == PRUNING_CURVE.schema
             return found
 
@@ -257,9 +261,8 @@ def test_poor_runs_get_a_catalogue_all_the_same(judge, metrics):
 
 
 def test_no_runs(judge):
-    empty = run(0, a=[1.0])
-    schema = pl.DataFrame([empty["row"]]).clear()
-    assert catalogue.metric_catalog([], schema, lambda key: empty["telemetry"], DEFAULT, Settings()).is_empty()
+    schema = pl.DataFrame([run(0, a=[1.0])["row"]]).clear()
+    assert catalogue.metric_catalog([], schema, lambda samples: [], DEFAULT, Settings()).is_empty()
 
 
 def test_a_column_that_a_file_calls_derived_is_the_files(judge):
