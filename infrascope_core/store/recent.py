@@ -8,7 +8,7 @@ import polars as pl
 
 from infrascope_core.store.footers import Stat
 
-_LIMIT = 256 * 2**20
+_LIMIT = 128 * 2**20
 """Bytes of all frames: a few per cent of what a run of the longest files takes anyhow."""
 _LARGEST = 2**22
 """Bytes of one frame: opening a larger file is a small part of reading it."""

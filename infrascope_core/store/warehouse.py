@@ -77,6 +77,8 @@ def _build(folder: DataFolder, graph: Graph, connect: Connect) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=ASIDE_SUFFIX, dir=target.parent) as aside:
         path = Path(aside) / target.name
         with connect(str(path)) as con:
+            # of thousands of small files, several threads hold many at once and are no quicker
+            con.execute("SET threads = 1")
             con.begin()  # one commit, not one a table
             con.execute(f"CREATE TABLE {PLACE} AS SELECT {place} AS path, {shown} AS shown")
             for product in graph.order:
