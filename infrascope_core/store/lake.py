@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from infrascope_core.contract import Table
@@ -312,10 +313,27 @@ def _system_error(error: Exception, path: Path, size: int) -> OSError:
 
 
 def content_hash(frame: pl.DataFrame) -> str:
-    """Short hash of a frame's rows, in their order, and of its columns: that of `fingerprint`, some rows at a time."""
-    digest, between = hashlib.sha256(b'["['), b""
-    for rows in frame.iter_slices(_ROWS_PER_GROUP) if frame.height else ():
-        digest.update(between + json.dumps(rows.write_json()[1:-1])[1:-1].encode())
-        between = b","
-    digest.update(b']"]')
+    """Short hash of a frame's columns and of its rows, in their order."""
+    digest = hashlib.sha256(json.dumps([(name, str(dtype)) for name, dtype in frame.schema.items()]).encode())
+    for rows in frame.iter_slices(_ROWS_PER_GROUP):
+        for column in rows:
+            _add_content(digest, column)
     return digest.hexdigest()[:16]
+
+
+def _add_content(digest: hashlib._Hash, values: pl.Series) -> None:
+    """Add the values themselves: as text, some rows take ten times as long."""
+    digest.update(np.packbits(values.is_null().to_numpy()).tobytes())
+    if isinstance(values.dtype, pl.List):
+        lengths = values.list.len().fill_null(0)
+        digest.update(lengths.to_numpy().tobytes())
+        _add_content(digest, values.filter(lengths > 0).explode())
+    elif isinstance(values.dtype, pl.Struct):
+        for name in values.struct.fields:
+            _add_content(digest, values.struct.field(name))
+    elif values.dtype.is_numeric() or values.dtype.is_temporal() or values.dtype == pl.Boolean:
+        digest.update(values.to_physical().fill_null(value=0).to_numpy().tobytes())
+    elif values.dtype != pl.Null:
+        texts = values.drop_nulls().cast(pl.String)
+        digest.update(texts.str.len_bytes().to_numpy().tobytes())
+        digest.update(texts.str.join().fill_null("")[0].encode())
