@@ -3,7 +3,8 @@
 There is one question, which is the core's own: is the product stale? It is asked of the data folder at every
 evaluation, and so nothing can be forgotten: not a change that came while something else was at work, and not a key that
 was missing at the time. Products per run are asked for at once, in one run from the first that is stale to the report;
-models are visited by the runs that need them; what is pooled is made anew on a cron tick.
+models are visited by the runs that need them; what is gathered from all runs waits for those that are on their way;
+what else is pooled is made anew on a cron tick.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -63,17 +64,17 @@ class Staleness:
             arriving = Inbox.of(folder).keys
         except InfraScopeError:  # a source is missing; the sensor says so
             arriving = []
-        per_run, pooled = graph.stale(folder, arriving), self._stale_pooled(folder)
-        return {t.name: per_run[p.name] if p.scope.per_run else pooled[p.name] for p in graph.order for t in p.tables}
+        per_run = graph.stale(folder, arriving)
+        pooled = {product.name: self._is_stale(folder, product) for product in graph.order if not product.scope.per_run}
+        return {t.name: (per_run if p.scope.per_run else pooled)[p.name] for p in graph.order for t in p.tables}
 
-    def _stale_pooled(self, folder: DataFolder) -> dict[str, bool]:
-        pooled = [product for product in self._graph.order if not product.scope.per_run]
-        something = self._graph.runs(folder).height > 0
-        return {
-            product.name: (something or product.scope is Scope.GATHERED)
-            and not self._graph.is_current(folder, product.name)
-            for product in pooled
-        }
+    def _is_stale(self, folder: DataFolder, pooled: Product) -> bool:
+        if pooled.scope is not Scope.GATHERED and self._graph.runs(folder).is_empty():
+            return False
+        try:
+            return not self._graph.is_current(folder, pooled.name)
+        except InfraScopeError:  # it lists what lies in the sources, and one is missing
+            return False
 
 
 class Stale(dg.AutomationCondition[dg.AssetKey]):
@@ -132,6 +133,41 @@ class Waits(dg.AutomationCondition[dg.AssetKey]):
         return dg.AutomationResult(context, _among(context, waiting))
 
 
+class Awaits(dg.AutomationCondition[dg.AssetKey]):
+    """True while a run is on its way: one of its products is stale, and none of them failed.
+
+    What is over all runs then waits, so that it is made once, from all of them. A run that failed holds nothing up: it
+    stays stale until it is tried again.
+    """
+
+    def __init__(self, staleness: Staleness, products: Sequence[str]) -> None:
+        self._staleness = staleness
+        self._products = products
+
+    @property
+    def name(self) -> str:
+        """The condition's name in the UI."""
+        return "awaits_runs"
+
+    @property
+    def description(self) -> str:
+        """The condition in words."""
+        return "A run is stale in a product, and failed in none"
+
+    async def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:  # type: ignore[override]
+        """Compare what is stale with what failed the last time that it was tried."""
+        stale: set[str] = set()
+        for name in self._products:
+            of_product = self._staleness.of(name, context.evaluation_time)
+            stale |= of_product if isinstance(of_product, set) else set()
+        failed: set[str] = set()
+        for key in map(dg.AssetKey, self._products if stale else ()):
+            view = context.asset_graph_view
+            found = await view.compute_execution_failed_subset(key=key, from_subset=view.get_full_subset(key=key))
+            failed |= found.expensively_compute_partition_keys()
+        return dg.AutomationResult(context, context.candidate_subset if stale - failed else context.get_empty_subset())
+
+
 def _among(context: dg.AutomationContext[dg.AssetKey], keys: Set[str]) -> Any:
     """Those of the evaluated partitions."""
     candidates = context.candidate_subset
@@ -153,8 +189,11 @@ def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
             due = due & ~Waits(staleness, before) if before else due
             return (due & (~failed | an_hour_passed)).with_label("stale, in one run with what it is made from")
         case Scope.GATHERED:
-            due = due & ~Condition.any_deps_in_progress()
-            return (due & (~failed | an_hour_passed)).with_label("after every ingest run")
+            awaits = Awaits(staleness, [each.name for each in graph.order if each.scope.per_run])
+            settled = ~awaits & ~Condition.any_deps_in_progress()
+            # while files keep coming, it is at most as old as what is mined
+            due = due & (settled | Condition.cron_tick_passed(MINING_CRON))
+            return (due & (~failed | an_hour_passed)).with_label("after the last run on its way, or on the clock")
         case Scope.FITTED | Scope.MINED | Scope.COMPARED:
             on_the_clock = due & Condition.cron_tick_passed(MINING_CRON)
             return on_the_clock.with_label(f"{product.scope}: on the clock, if stale")
