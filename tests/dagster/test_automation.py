@@ -359,8 +359,7 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     refresh(replace(clock.location.folder, sources=(clock.location.runs, clock.location.runs.with_name("away"))))
     assert clock.sense() == [*keys[:2], bad.stem]
     clock.sense()
-    # what the sources hold is asked of other sources than before
-    assert [name for tick in clock.settle() for name in tick] == ["run_inventory"]
+    assert [name for tick in clock.settle() for name in tick] == []
     for name in ("run_files", "telemetry", "faults", "metric_types", *PRODUCTS):
         assert clock.location.materialized(name) - {bad.stem} == set(keys), name
         assert clock.location.metadata(name, keys[0])["kept"].value is True
