@@ -179,6 +179,16 @@ def test_a_run_that_failed_holds_up_nothing(clock, monkeypatch):
     assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
 
 
+def test_what_is_quoted_marks_nothing_as_unsynced_when_it_is_made_for_the_first_time(clock):
+    write_run(clock.location.runs, 1)  # in which no rule is found
+    clock.sense()
+    clock.settle()
+    clock.location.materialize("group_aliases", "association_rules", "host_deviations")
+    assert clock.location.folder.lake.read("association_rules").is_empty()
+    assert clock.settle() == [{}, {}]
+    assert clock.location.unsynced() == {}
+
+
 def test_a_bad_file_is_asked_for_once_and_again_when_it_changes(clock):
     write_run(clock.location.runs, 1)
     bad = write_run(clock.location.runs, 2)
