@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -16,7 +17,7 @@ from infrascope_core.anomalies.deviations import metric_deviations
 from infrascope_core.anomalies.findings import structural_findings, usual_kinds, with_findings
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.judging import without_itself
-from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
+from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, load_baseline, save_baseline
 from infrascope_core.anomalies.offsets import level_offsets
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row, baseline_version, reference_runs
 from infrascope_core.anomalies.run_features import features_of_run, structure_of_run, window_length
@@ -33,23 +34,28 @@ from infrascope_core.anomalies.tables import (
 )
 from infrascope_core.anomalies.trends import growing
 from infrascope_core.contract import TEXTS, WINDOW_KEY, WORKLOAD_KEY
+from infrascope_core.errors import NotFittedError
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import watched_as_text
+from infrascope_core.run_files.pruned import as_learnt, pruned
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, TELEMETRY
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Part, Product, Scope, Tick
 
 _STAGE = "anomalies"
 _MODELS = "models"
+_FEATURES = "5"
+"""Code version of features: raise it when those of the same telemetry would differ."""
 
 
 def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Fit baselines of workloads that have none yet.
 
     A workload with too few windows of reference runs is compared with its platform, whose baseline is fitted as soon
-    as one such workload is there.
+    as one such workload is there. One that cannot be fitted anew, because samples were dropped, stays as it is.
     """
     known = known.filter(pl.Series([(folder.root / file).is_file() for file in known["file"]], dtype=pl.Boolean))
     settings, runs = folder.settings.detectors, accepted(folder)
@@ -58,15 +64,20 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
         if settings.across_phases:
             runs = runs.with_columns(phase=pl.lit(ANY))
         unknown = sorted(runs.join(known, on=WORKLOAD_KEY, how="anti").partition_by(WORKLOAD_KEY, as_dict=True).items())
-        lacking = set()
+        lacking: dict[tuple[str, str, str], pl.DataFrame] = {}
         for done, ((platform, phase, workload), of_workload) in enumerate(unknown):
             tick(done, len(unknown))
-            row = _fit(folder, str(platform), str(phase), str(workload), of_workload)
+            of = (str(platform), str(phase), str(workload))
+            row = _fit(folder, of, of_workload)
             rows += [row] if row is not None else []
-            lacking |= {platform} if row is None else set()
-        for platform in sorted(lacking - set(known.filter(workload=ANY)["platform"])):
-            row = _fit(folder, str(platform), ANY, ANY, runs.filter(platform=platform))
-            rows += [row] if row is not None else []
+            lacking |= {of: of_workload} if row is None else {}
+        kept = _without_samples(folder, lacking)
+        rows.append(kept)
+        unjudged = lacking.keys() - set(kept.select(WORKLOAD_KEY).iter_rows())
+        for platform in sorted({platform for platform, *_ in unjudged} - set(known.filter(workload=ANY)["platform"])):
+            of, of_platform = (platform, ANY, ANY), runs.filter(platform=platform)
+            row = _fit(folder, of, of_platform)
+            rows.append(row if row is not None else _without_samples(folder, {of: of_platform}))
     fitted = pl.concat(rows).sort(WORKLOAD_KEY)
     used = {folder.root / file for file in fitted["file"]}
     for model in (folder.root / _MODELS).glob("*"):
@@ -75,33 +86,49 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
     return fitted
 
 
-def _fit(folder: DataFolder, platform: str, phase: str, workload: str, runs: pl.DataFrame) -> pl.DataFrame | None:
+def _fit(folder: DataFolder, of: tuple[str, str, str], runs: pl.DataFrame) -> pl.DataFrame | None:
     keys, compared_with = reference_runs(folder, runs)
     files = folder.lake.files(WINDOW_FEATURES, keys)
     if not files:
         return None
     features = sampled_features(files, folder.settings.detectors)
     fitted = fit_baseline(
-        features,
-        platform,
-        phase,
-        workload,
-        folder.settings.detectors,
-        windows=folder.settings.features,
-        compared_with=compared_with,
+        features, *of, folder.settings.detectors, windows=folder.settings.features, compared_with=compared_with
     )
     if fitted is None:
         return None
     # a name of its own per version: a fit that is cut off leaves the old model with the old row
-    file = Path(_MODELS, f"{platform}_{phase}_{workload}_{fitted.identity.version}{SUFFIX}")
+    file = Path(_MODELS, f"{'_'.join(of)}_{fitted.identity.version}{SUFFIX}")
     save_baseline(fitted, folder.root / file)
     row = {
         **asdict(fitted.identity),
         "metrics": fitted.metrics,
+        "features": _how_features_are_made(folder),
         "fitted_at": datetime.now(UTC).replace(tzinfo=None),
         "file": str(file),
     }
     return pl.DataFrame([row], schema=BASELINES.schema)
+
+
+def _without_samples(folder: DataFolder, lacking: Mapping[tuple[str, str, str], pl.DataFrame]) -> pl.DataFrame:
+    """Rows of baselines as they were fitted, for workloads with too few windows because samples were dropped."""
+    dropped = set(pruned(folder))
+    of = [each for each, runs in lacking.items() if dropped & set(reference_runs(folder, runs)[0])]
+
+    def unfit(row: dict[str, Any]) -> str:
+        if row["features"] != _how_features_are_made(folder):
+            return "its features are computed in another way now"
+        try:
+            load_baseline(folder.root / row["file"])
+        except NotFittedError as error:
+            return str(error)
+        return ""
+
+    return as_learnt(folder, BASELINES, pl.DataFrame(of, dict.fromkeys(WORKLOAD_KEY, pl.String), orient="row"), unfit)
+
+
+def _how_features_are_made(folder: DataFolder) -> str:
+    return fingerprint(_FEATURES, reanalysis.CODE_VERSION, folder.settings.features.digest())
 
 
 def _model_files(folder: DataFolder, unit: str) -> Sequence[Path]:
@@ -171,7 +198,7 @@ PRODUCTS = (
         Scope.PER_RUN,
         lambda folder, key: (features_of_run(folder, key), structure_of_run(folder, key)),
         inputs=(TELEMETRY, Part(METRIC_CATALOG, watched_as_text)),
-        code_version="5",
+        code_version=_FEATURES,
         settings=("features",),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         libraries=("numpy",),
@@ -183,7 +210,7 @@ PRODUCTS = (
         Scope.FITTED,
         _baselines,
         inputs=(WINDOW_FEATURES, FAULTS, Part(METRIC_CATALOG, watched_as_text)),
-        code_version=f"{CODE_VERSION}.{FORMAT}",
+        code_version=f"{CODE_VERSION}.{FORMAT}.2",
         settings=("features", "detectors"),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         files=_model_files,

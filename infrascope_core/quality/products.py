@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from infrascope_core.contract import WORKLOAD_KEY
+from infrascope_core.contract import WORKLOAD_KEY, Table
 from infrascope_core.quality import catalogue
 from infrascope_core.quality.metrics import quality_metrics
 from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE, QUALITY_METRICS
 from infrascope_core.quality.trust import platform_of_unit
 from infrascope_core.recipes import recipe_of
+from infrascope_core.run_files.pruned import as_learnt, whole
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import METRIC_TYPES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
@@ -25,18 +28,28 @@ def _quality_metrics(folder: DataFolder, key: str) -> pl.DataFrame:
 def _metric_catalog(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Judge the metrics of platforms that were not judged yet."""
     runs = accepted(folder).join(known, on="platform", how="anti")
+    kept = _without_samples(folder, METRIC_CATALOG, runs, ["platform"])
+    runs = runs.join(kept, on="platform", how="anti")
     files = folder.lake.files(QUALITY_METRICS, runs["run_key"])
-    read = _telemetry(folder, runs, tick)
-    fresh = catalogue.metric_catalog(files, runs, read, recipe_of(folder), folder.settings)
-    return pl.concat([known, fresh]).sort("platform", "metric")
+    looked_at = whole(folder, runs)
+    read = _telemetry(folder, looked_at, tick)
+    fresh = catalogue.metric_catalog(files, runs, read, recipe_of(folder), folder.settings, looked_at=looked_at)
+    return pl.concat([known, kept, fresh]).sort("platform", "metric")
 
 
 def _pruning_curve(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Draw the curves of workloads that have none yet, or whose catalogue changed."""
     runs = accepted(folder).join(known, on=WORKLOAD_KEY, how="anti")
+    kept, runs = _without_samples(folder, PRUNING_CURVE, runs, WORKLOAD_KEY), whole(folder, runs)
     catalog, read = folder.lake.read(METRIC_CATALOG), _telemetry(folder, runs, tick)
     fresh = catalogue.pruning_curves(runs, catalog, read, recipe_of(folder), folder.settings)
-    return pl.concat([known, fresh]).sort(*PRUNING_CURVE.key)
+    return pl.concat([known, kept, fresh]).sort(*PRUNING_CURVE.key)
+
+
+def _without_samples(folder: DataFolder, table: Table, runs: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Rows of a table as it stands, of those of the platforms or workloads of which no run has samples any more."""
+    lacking = runs.join(whole(folder, runs), on=by, how="anti")
+    return as_learnt(folder, table, lacking.select(by).unique())
 
 
 def _telemetry(folder: DataFolder, runs: pl.DataFrame, tick: Tick) -> catalogue.ReadTelemetry:

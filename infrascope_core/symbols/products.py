@@ -11,6 +11,7 @@ from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import excluded_as_text, excluded_on_platform, plan_of_platform
 from infrascope_core.recipes import recipe_of
+from infrascope_core.run_files.pruned import as_learnt, whole
 from infrascope_core.run_files.runs import accepted, platform_of, rows_of_run, run_file
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metrics_by_host
@@ -58,7 +59,15 @@ def _thresholds(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataF
         keys = runs["run_key"].to_list()
         curated, cut = folder.lake.files(CURATED_METRICS, keys), folder.lake.files(GROUP_WINDOWS, keys)
         lacking = _groups(cut) - set(known.filter(platform=platform)["metric_group"])
-        parts.append(discretization.fit_thresholds(curated, cut, runs, recipe_of(folder), lacking))
+        fitted = discretization.fit_thresholds(curated, cut, runs, recipe_of(folder), lacking)
+        parts.append(fitted)
+        if whole(folder, runs).height < runs.height:
+            left = pl.Series("metric_group", sorted(lacking - set(fitted["metric_group"])), pl.String)
+            parts.append(
+                as_learnt(
+                    folder, THRESHOLDS, left.to_frame().select(pl.lit(platform).alias("platform"), "metric_group")
+                )
+            )
         tick(done, len(by_platform))
     return discretization.with_version(pl.concat(parts))
 
