@@ -69,9 +69,12 @@ class Staleness:
         return {t.name: (per_run if p.scope.per_run else pooled)[p.name] for p in graph.order for t in p.tables}
 
     def _is_stale(self, folder: DataFolder, pooled: Product) -> bool:
-        if pooled.scope is not Scope.GATHERED and self._graph.runs(folder).is_empty():
+        gathered = pooled.scope is Scope.GATHERED
+        if not gathered and self._graph.runs(folder).is_empty():
             return False
         try:
+            if gathered:  # what was never made is stale, whatever it rests on: ask whether it can be made
+                self._graph.rests_on(folder, pooled, "")
             return not self._graph.is_current(folder, pooled.name)
         except InfraScopeError:  # it lists what lies in the sources, and one is missing
             return False
@@ -126,15 +129,36 @@ class Waits(dg.AutomationCondition[dg.AssetKey]):
         """Compare what is stale of the earlier products with what this evaluation has asked for."""
         waiting: set[str] = set()
         for name in self._before:
-            asked = context.request_subsets_by_key.get(dg.AssetKey(name))
             stale = self._staleness.of(name, context.evaluation_time)
             if isinstance(stale, set):
-                waiting |= stale - (asked.expensively_compute_partition_keys() if asked else set())
+                waiting |= stale - _asked(context, name)
         return dg.AutomationResult(context, _among(context, waiting))
 
 
+class Renewed(dg.AutomationCondition[dg.AssetKey]):
+    """True for partitions of which an earlier product is made anew in the same run."""
+
+    def __init__(self, before: Sequence[str]) -> None:
+        self._before = before
+
+    @property
+    def name(self) -> str:
+        """The condition's name in the UI."""
+        return "renewed"
+
+    @property
+    def description(self) -> str:
+        """The condition in words, with the products."""
+        return f"One of {', '.join(self._before)} is made in the same run"
+
+    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
+        """Look up what this evaluation has asked for."""
+        asked = set().union(*(_asked(context, name) for name in self._before))
+        return dg.AutomationResult(context, _among(context, asked))
+
+
 class Awaits(dg.AutomationCondition[dg.AssetKey]):
-    """True while a run is on its way: one of its products is stale, and none of them failed.
+    """True while a run is on its way: it is stale, and what is to be made of it next did not fail.
 
     What is over all runs then waits, so that it is made once, from all of them. A run that failed holds nothing up: it
     stays stale until it is tried again.
@@ -152,20 +176,25 @@ class Awaits(dg.AutomationCondition[dg.AssetKey]):
     @property
     def description(self) -> str:
         """The condition in words."""
-        return "A run is stale in a product, and failed in none"
+        return "A run is stale, and what is to be made of it next did not fail"
 
     async def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:  # type: ignore[override]
-        """Compare what is stale with what failed the last time that it was tried."""
-        stale: set[str] = set()
+        """Compare what is stale, in the order of the products, with what failed the last time that it was tried."""
+        view, known, awaited = context.asset_graph_view, set[str](), set[str]()
         for name in self._products:
-            of_product = self._staleness.of(name, context.evaluation_time)
-            stale |= of_product if isinstance(of_product, set) else set()
-        failed: set[str] = set()
-        for key in map(dg.AssetKey, self._products if stale else ()):
-            view = context.asset_graph_view
-            found = await view.compute_execution_failed_subset(key=key, from_subset=view.get_full_subset(key=key))
-            failed |= found.expensively_compute_partition_keys()
-        return dg.AutomationResult(context, context.candidate_subset if stale - failed else context.get_empty_subset())
+            stale = self._staleness.of(name, context.evaluation_time)
+            if isinstance(stale, set) and (found := stale - known):
+                key = dg.AssetKey(name)
+                failed = await view.compute_execution_failed_subset(key=key, from_subset=view.get_full_subset(key=key))
+                awaited |= found - (failed.expensively_compute_partition_keys() - _asked(context, name))
+                known |= found
+        return dg.AutomationResult(context, context.candidate_subset if awaited else context.get_empty_subset())
+
+
+def _asked(context: dg.AutomationContext[dg.AssetKey], name: str) -> Set[str]:
+    """Partitions of an asset per run that this evaluation has asked for."""
+    asked = context.request_subsets_by_key.get(dg.AssetKey(name))
+    return asked.expensively_compute_partition_keys() if asked else set()
 
 
 def _among(context: dg.AutomationContext[dg.AssetKey], keys: Set[str]) -> Any:
@@ -179,21 +208,23 @@ def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
     stale: Any = Stale(staleness)
     due = stale & ~Condition.in_progress()
     failed = Condition.execution_failed()
+    updated: Any = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
     an_hour_passed = Condition.cron_tick_passed(HOURLY_CRON)
     match product.scope:
         case Scope.ARRIVING:
-            renewed = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
-            return (due & (~failed | renewed | an_hour_passed)).with_label("a run file arrived or changed")
+            return (due & (~failed | updated | an_hour_passed)).with_label("a run file arrived or changed")
         case Scope.PER_RUN:
             before = [table.name for table in product.reads if graph.product(table).scope is Scope.PER_RUN]
             due = due & ~Waits(staleness, before) if before else due
-            return (due & (~failed | an_hour_passed)).with_label("stale, in one run with what it is made from")
+            again = Renewed(before) if before else updated
+            return (due & (~failed | again | an_hour_passed)).with_label("stale, in one run with what it is made from")
         case Scope.GATHERED:
             awaits = Awaits(staleness, [each.name for each in graph.order if each.scope.per_run])
             settled = ~awaits & ~Condition.any_deps_in_progress()
             # while files keep coming, it is at most as old as what is mined
             due = due & (settled | Condition.cron_tick_passed(MINING_CRON))
-            return (due & (~failed | an_hour_passed)).with_label("after the last run on its way, or on the clock")
+            due = due & (~failed | updated | an_hour_passed)
+            return due.with_label("after the last run on its way, or on the clock")
         case Scope.FITTED | Scope.MINED | Scope.COMPARED:
             on_the_clock = due & Condition.cron_tick_passed(MINING_CRON)
             return on_the_clock.with_label(f"{product.scope}: on the clock, if stale")

@@ -273,6 +273,21 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
     assert {"anomaly_scores", "anomaly_report"} <= set(clock.tick(clock.now + timedelta(hours=1)))
 
 
+@pytest.mark.parametrize("broken", ["quality.products.quality_metrics", "anomalies.products.baseline_of"])
+def test_what_failed_is_tried_again_when_its_run_file_was_replaced(clock, monkeypatch, broken):
+    write_run(clock.location.runs, 1)
+    clock.sense()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"infrascope_core.{broken}", lambda *_: 1 / 0)
+        clock.settle()
+    assert clock.tick() == {}
+    write_run(clock.location.runs, 1, samples=500)
+    clock.sense()
+    first, second, *_ = clock.settle()
+    assert set(first) == ARRIVING
+    assert set(PRODUCTS) <= set(second)
+
+
 def test_no_two_nodes_of_a_condition_share_their_memory(location):
     graph = location.defs.get_repository_def().asset_graph
     for key in graph.materializable_asset_keys:
@@ -320,6 +335,26 @@ def test_while_a_source_is_missing_what_was_read_is_made(clock):
     assert [set(tick) for tick in clock.settle() if tick] == [set(PRODUCTS), {"anomaly_patterns", "fleet_page"}]
     clock.location.runs.with_name("away").rename(clock.location.runs)
     assert [set(tick) for tick in clock.settle() if tick] == [{"rejected_files", "run_inventory"}]
+
+
+def test_a_source_that_is_missing_at_first_delays_nothing_when_it_comes(clock):
+    clock.location.runs.rmdir()
+    assert [set(tick) for tick in clock.settle() if tick] == [{"anomaly_patterns", "fleet_page"}]
+    write_run(clock.location.runs, 1)
+    clock.sense()
+    assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
+
+
+def test_what_is_gathered_and_failed_is_tried_again_with_the_next_run(clock, monkeypatch):
+    write_run(clock.location.runs, 1)
+    clock.sense()
+    with monkeypatch.context() as patch:
+        patch.setattr("infrascope_core.pages.products.fleet_content", lambda *_: 1 / 0)
+        clock.settle()
+    assert "fleet_page" not in clock.tick()
+    write_run(clock.location.runs, 2)
+    clock.sense()
+    assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
 
 
 def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_kept(clock):
