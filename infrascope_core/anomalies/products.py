@@ -38,7 +38,7 @@ from infrascope_core.errors import NotFittedError
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import watched_as_text
-from infrascope_core.run_files.pruned import as_learnt, pruned
+from infrascope_core.run_files.pruned import as_learnt, is_pruned
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, TELEMETRY
 from infrascope_core.store.folder import DataFolder
@@ -88,7 +88,7 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
 
 def _fit(folder: DataFolder, of: tuple[str, str, str], runs: pl.DataFrame) -> pl.DataFrame | None:
     keys, compared_with = reference_runs(folder, runs)
-    files = folder.lake.files(WINDOW_FEATURES, keys)
+    files = folder.lake.files(WINDOW_FEATURES, [key for key in keys if not is_pruned(folder, key)])
     if not files:
         return None
     features = sampled_features(files, folder.settings.detectors)
@@ -112,8 +112,7 @@ def _fit(folder: DataFolder, of: tuple[str, str, str], runs: pl.DataFrame) -> pl
 
 def _without_samples(folder: DataFolder, lacking: Mapping[tuple[str, str, str], pl.DataFrame]) -> pl.DataFrame:
     """Rows of baselines as they were fitted, for workloads with too few windows because samples were dropped."""
-    dropped = set(pruned(folder))
-    of = [each for each, runs in lacking.items() if dropped & set(reference_runs(folder, runs)[0])]
+    of = [each for each, runs in lacking.items() if any(is_pruned(folder, k) for k in reference_runs(folder, runs)[0])]
 
     def unfit(row: dict[str, Any]) -> str:
         if row["features"] != _how_features_are_made(folder):

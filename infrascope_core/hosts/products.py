@@ -11,7 +11,7 @@ from infrascope_core.hosts.verdict import judge
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.jobs import jobs_of, on_several_hosts
-from infrascope_core.run_files.pruned import as_learnt, pruned
+from infrascope_core.run_files.pruned import as_learnt, whole
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names
@@ -29,7 +29,7 @@ def _host_deviations(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.
     """Compare the hosts of jobs that are new or changed, and judge all anew."""
     jobs = on_several_hosts(jobs_of(folder)[0])
     lacking = jobs.join(known, on="job", how="anti")
-    gone = lacking.filter(pl.col("run_key").is_in(pruned(folder))).select("job").unique()
+    gone = lacking.join(whole(folder, lacking), on="run_key", how="anti").select("job").unique()
     held = [HOST_DEVIATIONS.empty(), known, as_learnt(folder, HOST_DEVIATIONS, gone)]
     parts = [rows.select(comparison.OF_ONE_JOB) for rows in held]
     fresh = lacking.join(gone, on="job", how="anti").partition_by("job", as_dict=True)

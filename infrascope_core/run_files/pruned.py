@@ -10,7 +10,6 @@ import polars as pl
 
 from infrascope_core.contract import Table
 from infrascope_core.errors import OutdatedError
-from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.store.folder import DataFolder
 
@@ -18,14 +17,14 @@ _log = logging.getLogger(__name__)
 _MOST_NAMED = 3
 
 
-def pruned(folder: DataFolder) -> list[str]:
-    """Keys of accepted runs whose samples were dropped, sorted."""
-    return [key for key in accepted(folder)["run_key"] if folder.lake.is_emptied(TELEMETRY, key)]
+def is_pruned(folder: DataFolder, key: str) -> bool:
+    """Whether the samples of a run were dropped."""
+    return folder.lake.is_emptied(TELEMETRY, key)
 
 
 def whole(folder: DataFolder, runs: pl.DataFrame) -> pl.DataFrame:
-    """Those of the runs whose samples are there."""
-    return runs.filter(~pl.col("run_key").is_in(pruned(folder)))
+    """Those rows whose run has its samples."""
+    return runs.filter(pl.Series([not is_pruned(folder, key) for key in runs["run_key"]], dtype=pl.Boolean))
 
 
 def as_learnt(

@@ -25,6 +25,8 @@ from infrascope_core.store.footers import FINGERPRINT, VERSION
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Scope
 from infrascope_core.store.settings import RetentionSettings
+from infrascope_core.studies.tables import WINDOW_AGREEMENT
+from infrascope_core.studies.window_agreement import example_timelines
 from infrascope_core.symbols.tables import CURATED_METRICS
 from tests.runs import write_run
 
@@ -179,6 +181,16 @@ def test_studies_are_made_of_runs_that_have_samples(folder, product):
     GRAPH.make_pooled(folder, product)
 
 
+def test_the_run_that_is_shown_of_a_study_has_samples(folder):
+    table = GRAPH.make_pooled(folder, WINDOW_AGREEMENT)
+    most, _ = example_timelines(folder, table)
+    done = prune(folder, accepted(folder)["started_at"].sort()[2])
+    assert most in done.runs
+    assert example_timelines(folder, table)[0] not in done.runs
+    prune(folder, datetime(2100, 1, 1))
+    assert example_timelines(folder, table) == ("", {})
+
+
 def test_settings_that_change_touch_no_pruned_run(folder):
     key, *_ = prune(folder, accepted(folder)["started_at"].sort()[1]).runs
     features = folder.settings.features.model_copy(update={"stride": 5})
@@ -198,6 +210,9 @@ def test_what_an_earlier_version_dropped_gets_the_columns_of_today(folder):
     columns = {"run_key": pl.String, "window": pl.Int64, "mean": pl.Float64, "variance": pl.Float64}
     pl.DataFrame(schema=columns).write_parquet(path, metadata={FINGERPRINT: made_from, VERSION: "emptied"})
     fresh = folder.fresh()
+    for product in GRAPH.order:
+        if not product.scope.per_run:  # Dagster makes them one by one
+            GRAPH.make_pooled(fresh, product.name, refit=True)
     refresh(fresh)
     assert pl.read_parquet_schema(path) == WINDOW_FEATURES.schema
     assert fresh.lake.is_emptied(WINDOW_FEATURES, old)
