@@ -220,9 +220,8 @@ def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
             return (due & (~failed | again | an_hour_passed)).with_label("stale, in one run with what it is made from")
         case Scope.GATHERED:
             awaits = Awaits(staleness, [each.name for each in graph.order if each.scope.per_run])
-            settled = ~awaits & ~Condition.any_deps_in_progress()
             # while files keep coming, it is at most as old as what is mined
-            due = due & (settled | Condition.cron_tick_passed(MINING_CRON))
+            due = due & (~awaits | Condition.cron_tick_passed(MINING_CRON))
             due = due & (~failed | updated | an_hour_passed)
             return due.with_label("after the last run on its way, or on the clock")
         case Scope.FITTED | Scope.MINED | Scope.COMPARED:
