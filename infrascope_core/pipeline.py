@@ -195,7 +195,8 @@ def prune(
 ) -> Pruned:
     """Drop the samples and features of runs that began before a moment, and keep all that was learnt from them.
 
-    Models, patterns, scores, reports and pages stay. A later refit learns from the runs that still have features.
+    Models, patterns, scores, reports and pages stay. A later refit learns from the runs that still have features; what
+    no such run is left of stays as it was learnt.
 
     Parameters
     ----------

@@ -3,7 +3,8 @@
 There is one question, which is the core's own: is the product stale? It is asked of the data folder at every
 evaluation, and so nothing can be forgotten: not a change that came while something else was at work, and not a key that
 was missing at the time. Products per run are asked for at once, in one run from the first that is stale to the report;
-models are visited by the runs that need them; what is pooled is made anew on a cron tick.
+models are visited by the runs that need them; what is gathered from all runs waits for those that are on their way;
+what else is pooled is made anew on a cron tick.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -63,17 +64,20 @@ class Staleness:
             arriving = Inbox.of(folder).keys
         except InfraScopeError:  # a source is missing; the sensor says so
             arriving = []
-        per_run, pooled = graph.stale(folder, arriving), self._stale_pooled(folder)
-        return {t.name: per_run[p.name] if p.scope.per_run else pooled[p.name] for p in graph.order for t in p.tables}
+        per_run = graph.stale(folder, arriving)
+        pooled = {product.name: self._is_stale(folder, product) for product in graph.order if not product.scope.per_run}
+        return {t.name: (per_run if p.scope.per_run else pooled)[p.name] for p in graph.order for t in p.tables}
 
-    def _stale_pooled(self, folder: DataFolder) -> dict[str, bool]:
-        pooled = [product for product in self._graph.order if not product.scope.per_run]
-        something = self._graph.runs(folder).height > 0
-        return {
-            product.name: (something or product.scope is Scope.GATHERED)
-            and not self._graph.is_current(folder, product.name)
-            for product in pooled
-        }
+    def _is_stale(self, folder: DataFolder, pooled: Product) -> bool:
+        gathered = pooled.scope is Scope.GATHERED
+        if not gathered and self._graph.runs(folder).is_empty():
+            return False
+        try:
+            if gathered:  # what was never made is stale, whatever it rests on: ask whether it can be made
+                self._graph.rests_on(folder, pooled, "")
+            return not self._graph.is_current(folder, pooled.name)
+        except InfraScopeError:  # it lists what lies in the sources, and one is missing
+            return False
 
 
 class Stale(dg.AutomationCondition[dg.AssetKey]):
@@ -125,11 +129,72 @@ class Waits(dg.AutomationCondition[dg.AssetKey]):
         """Compare what is stale of the earlier products with what this evaluation has asked for."""
         waiting: set[str] = set()
         for name in self._before:
-            asked = context.request_subsets_by_key.get(dg.AssetKey(name))
             stale = self._staleness.of(name, context.evaluation_time)
             if isinstance(stale, set):
-                waiting |= stale - (asked.expensively_compute_partition_keys() if asked else set())
+                waiting |= stale - _asked(context, name)
         return dg.AutomationResult(context, _among(context, waiting))
+
+
+class Renewed(dg.AutomationCondition[dg.AssetKey]):
+    """True for partitions of which an earlier product is made anew in the same run."""
+
+    def __init__(self, before: Sequence[str]) -> None:
+        self._before = before
+
+    @property
+    def name(self) -> str:
+        """The condition's name in the UI."""
+        return "renewed"
+
+    @property
+    def description(self) -> str:
+        """The condition in words, with the products."""
+        return f"One of {', '.join(self._before)} is made in the same run"
+
+    def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:
+        """Look up what this evaluation has asked for."""
+        asked = set().union(*(_asked(context, name) for name in self._before))
+        return dg.AutomationResult(context, _among(context, asked))
+
+
+class Awaits(dg.AutomationCondition[dg.AssetKey]):
+    """True while a run is on its way: it is stale, and what is to be made of it next did not fail.
+
+    What is over all runs then waits, so that it is made once, from all of them. A run that failed holds nothing up: it
+    stays stale until it is tried again.
+    """
+
+    def __init__(self, staleness: Staleness, products: Sequence[str]) -> None:
+        self._staleness = staleness
+        self._products = products
+
+    @property
+    def name(self) -> str:
+        """The condition's name in the UI."""
+        return "awaits_runs"
+
+    @property
+    def description(self) -> str:
+        """The condition in words."""
+        return "A run is stale, and what is to be made of it next did not fail"
+
+    async def evaluate(self, context: dg.AutomationContext[dg.AssetKey]) -> dg.AutomationResult[dg.AssetKey]:  # type: ignore[override]
+        """Compare what is stale, in the order of the products, with what failed the last time that it was tried."""
+        view, known, awaited = context.asset_graph_view, set[str](), set[str]()
+        for name in self._products:
+            stale = self._staleness.of(name, context.evaluation_time)
+            if isinstance(stale, set) and (found := stale - known):
+                key = dg.AssetKey(name)
+                failed = await view.compute_execution_failed_subset(key=key, from_subset=view.get_full_subset(key=key))
+                awaited |= found - (failed.expensively_compute_partition_keys() - _asked(context, name))
+                known |= found
+        return dg.AutomationResult(context, context.candidate_subset if awaited else context.get_empty_subset())
+
+
+def _asked(context: dg.AutomationContext[dg.AssetKey], name: str) -> Set[str]:
+    """Partitions of an asset per run that this evaluation has asked for."""
+    asked = context.request_subsets_by_key.get(dg.AssetKey(name))
+    return asked.expensively_compute_partition_keys() if asked else set()
 
 
 def _among(context: dg.AutomationContext[dg.AssetKey], keys: Set[str]) -> Any:
@@ -143,18 +208,22 @@ def condition_of(graph: Graph, product: Product, staleness: Staleness) -> Any:
     stale: Any = Stale(staleness)
     due = stale & ~Condition.in_progress()
     failed = Condition.execution_failed()
+    updated: Any = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
     an_hour_passed = Condition.cron_tick_passed(HOURLY_CRON)
     match product.scope:
         case Scope.ARRIVING:
-            renewed = Condition.any_deps_match(Condition.newly_updated()).since(Condition.newly_requested())
-            return (due & (~failed | renewed | an_hour_passed)).with_label("a run file arrived or changed")
+            return (due & (~failed | updated | an_hour_passed)).with_label("a run file arrived or changed")
         case Scope.PER_RUN:
             before = [table.name for table in product.reads if graph.product(table).scope is Scope.PER_RUN]
             due = due & ~Waits(staleness, before) if before else due
-            return (due & (~failed | an_hour_passed)).with_label("stale, in one run with what it is made from")
+            again = Renewed(before) if before else updated
+            return (due & (~failed | again | an_hour_passed)).with_label("stale, in one run with what it is made from")
         case Scope.GATHERED:
-            due = due & ~Condition.any_deps_in_progress()
-            return (due & (~failed | an_hour_passed)).with_label("after every ingest run")
+            awaits = Awaits(staleness, [each.name for each in graph.order if each.scope.per_run])
+            # while files keep coming, it is at most as old as what is mined
+            due = due & (~awaits | Condition.cron_tick_passed(MINING_CRON))
+            due = due & (~failed | updated | an_hour_passed)
+            return due.with_label("after the last run on its way, or on the clock")
         case Scope.FITTED | Scope.MINED | Scope.COMPARED:
             on_the_clock = due & Condition.cron_tick_passed(MINING_CRON)
             return on_the_clock.with_label(f"{product.scope}: on the clock, if stale")

@@ -24,9 +24,13 @@ def deps_of(graph: Graph, product: Product) -> list[str]:
     return ["source_files"] if product.scope is Scope.ARRIVING else sorted(graph.comes_after(product))
 
 
-def version_of(product: Product) -> dg.DataVersion:
-    """The version of all partitions of a product."""
-    return dg.DataVersion(product.code_version)
+def version_of(graph: Graph, product: Product) -> dg.DataVersion:
+    """The version of all partitions of a product; of one that is quoted, as if it had never been made.
+
+    What quotes it stays as it is when the quoted is made for the first time, or by other code.
+    """
+    quoted = any(product.tables[0] in other.quotes for other in graph.products)
+    return dg.DataVersion(_UNKNOWN if quoted else product.code_version)
 
 
 def tags_of(graph: Graph, folder: DataFolder, product: Product) -> dict[str, str]:
@@ -34,7 +38,7 @@ def tags_of(graph: Graph, folder: DataFolder, product: Product) -> dict[str, str
 
     They name no event of an input. Dagster then compares with the latest, which is what the product was made from.
     """
-    tags = {DATA_VERSION: version_of(product).value, "dagster/code_version": product.code_version}
+    tags = {DATA_VERSION: version_of(graph, product).value, "dagster/code_version": product.code_version}
     for name in deps_of(graph, product):
         tags[f"dagster/input_data_version/{name}"] = _version_now(graph, folder, name)
         tags[f"dagster/input_event_pointer/{name}"] = "NULL"
@@ -46,4 +50,4 @@ def _version_now(graph: Graph, folder: DataFolder, name: str) -> str:
         return _UNKNOWN
     product = graph.product(name)
     there = product.scope.per_run or folder.lake.version(name) is not None
-    return version_of(product).value if there else _UNKNOWN
+    return version_of(graph, product).value if there else _UNKNOWN

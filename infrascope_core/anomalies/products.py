@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from infrascope_core.anomalies.deviations import metric_deviations
 from infrascope_core.anomalies.findings import structural_findings, usual_kinds, with_findings
 from infrascope_core.anomalies.fitting import CODE_VERSION, fit_baseline
 from infrascope_core.anomalies.judging import without_itself
-from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, save_baseline
+from infrascope_core.anomalies.model_file import FORMAT, OLDER_SUFFIXES, SUFFIX, load_baseline, save_baseline
 from infrascope_core.anomalies.offsets import level_offsets
 from infrascope_core.anomalies.reference_runs import baseline_of, baseline_row, baseline_version, reference_runs
 from infrascope_core.anomalies.run_features import features_of_run, structure_of_run, window_length
@@ -34,23 +34,28 @@ from infrascope_core.anomalies.tables import (
 )
 from infrascope_core.anomalies.trends import growing
 from infrascope_core.contract import TEXTS, WINDOW_KEY, WORKLOAD_KEY
+from infrascope_core.errors import NotFittedError
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import watched_as_text
+from infrascope_core.run_files.pruned import as_learnt, is_pruned
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import FAULTS, TELEMETRY
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import Part, Product, Scope, Tick
 
 _STAGE = "anomalies"
 _MODELS = "models"
+_FEATURES = "5"
+"""Code version of features: raise it when those of the same telemetry would differ."""
 
 
 def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Fit baselines of workloads that have none yet.
 
     A workload with too few windows of reference runs is compared with its platform, whose baseline is fitted as soon
-    as one such workload is there.
+    as one such workload is there. One that cannot be fitted anew, because samples were dropped, stays as it is.
     """
     known = known.filter(pl.Series([(folder.root / file).is_file() for file in known["file"]], dtype=pl.Boolean))
     settings, runs = folder.settings.detectors, accepted(folder)
@@ -64,16 +69,21 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
                 runs.join(known, on=WORKLOAD_KEY, how="anti").partition_by(WORKLOAD_KEY, as_dict=True).items()
             )
         ]
-        lacking = set()
+        lacking: list[_Lacking] = []
         for done, (unit, row) in enumerate(zip(unknown, folder.each(_fit, unknown), strict=True), start=1):
             rows += [row] if row is not None else []
-            lacking |= {unit.platform} if row is None else set()
+            lacking += [unit] if row is None else []
             tick(done, len(unknown))
+        kept = _without_samples(folder, lacking)
+        rows.append(kept)
+        judged = set(kept.select(WORKLOAD_KEY).iter_rows())
+        unjudged = {unit.platform for unit in lacking if unit.of not in judged}
         whole = [
             _Lacking(platform, ANY, ANY, runs.filter(platform=platform)["run_key"].to_list())
-            for platform in sorted(lacking - set(known.filter(workload=ANY)["platform"]))
+            for platform in sorted(unjudged - set(known.filter(workload=ANY)["platform"]))
         ]
-        rows += [row for row in folder.each(_fit, whole) if row is not None]
+        for unit, row in zip(whole, folder.each(_fit, whole), strict=True):
+            rows.append(row if row is not None else _without_samples(folder, [unit]))
     fitted = pl.concat(rows).sort(WORKLOAD_KEY)
     used = {folder.root / file for file in fitted["file"]}
     for model in (folder.root / _MODELS).glob("*"):
@@ -90,35 +100,54 @@ class _Lacking(NamedTuple):
     workload: str
     runs: list[str]
 
+    @property
+    def of(self) -> tuple[str, str, str]:
+        """Platform, phase and workload."""
+        return self.platform, self.phase, self.workload
+
 
 def _fit(folder: DataFolder, lacking: _Lacking) -> pl.DataFrame | None:
-    platform, phase, workload, runs = lacking
-    keys, compared_with = reference_runs(folder, runs)
-    files = folder.lake.files(WINDOW_FEATURES, keys)
+    keys, compared_with = reference_runs(folder, lacking.runs)
+    files = folder.lake.files(WINDOW_FEATURES, [key for key in keys if not is_pruned(folder, key)])
     if not files:
         return None
     features = sampled_features(files, folder.settings.detectors)
     fitted = fit_baseline(
-        features,
-        platform,
-        phase,
-        workload,
-        folder.settings.detectors,
-        windows=folder.settings.features,
-        compared_with=compared_with,
+        features, *lacking.of, folder.settings.detectors, windows=folder.settings.features, compared_with=compared_with
     )
     if fitted is None:
         return None
     # a name of its own per version: a fit that is cut off leaves the old model with the old row
-    file = Path(_MODELS, f"{platform}_{phase}_{workload}_{fitted.identity.version}{SUFFIX}")
+    file = Path(_MODELS, f"{'_'.join(lacking.of)}_{fitted.identity.version}{SUFFIX}")
     save_baseline(fitted, folder.root / file)
     row = {
         **asdict(fitted.identity),
         "metrics": fitted.metrics,
+        "features": _how_features_are_made(folder),
         "fitted_at": datetime.now(UTC).replace(tzinfo=None),
         "file": str(file),
     }
     return pl.DataFrame([row], schema=BASELINES.schema)
+
+
+def _without_samples(folder: DataFolder, lacking: Sequence[_Lacking]) -> pl.DataFrame:
+    """Rows of baselines as they were fitted, for workloads with too few windows because samples were dropped."""
+    of = [unit.of for unit in lacking if any(is_pruned(folder, key) for key in reference_runs(folder, unit.runs)[0])]
+
+    def unfit(row: dict[str, Any]) -> str:
+        if row["features"] != _how_features_are_made(folder):
+            return "its features are computed in another way now"
+        try:
+            load_baseline(folder.root / row["file"])
+        except NotFittedError as error:
+            return str(error)
+        return ""
+
+    return as_learnt(folder, BASELINES, pl.DataFrame(of, dict.fromkeys(WORKLOAD_KEY, pl.String), orient="row"), unfit)
+
+
+def _how_features_are_made(folder: DataFolder) -> str:
+    return fingerprint(_FEATURES, reanalysis.CODE_VERSION, folder.settings.features.digest())
 
 
 def _model_files(folder: DataFolder, unit: str) -> Sequence[Path]:
@@ -188,7 +217,7 @@ PRODUCTS = (
         Scope.PER_RUN,
         lambda folder, key: (features_of_run(folder, key), structure_of_run(folder, key)),
         inputs=(TELEMETRY, Part(METRIC_CATALOG, watched_as_text)),
-        code_version="5",
+        code_version=_FEATURES,
         settings=("features",),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         libraries=("numpy",),
@@ -200,7 +229,7 @@ PRODUCTS = (
         Scope.FITTED,
         _baselines,
         inputs=(WINDOW_FEATURES, FAULTS, Part(METRIC_CATALOG, watched_as_text)),
-        code_version=f"{CODE_VERSION}.{FORMAT}",
+        code_version=f"{CODE_VERSION}.{FORMAT}.2",
         settings=("features", "detectors"),
         depends_on=lambda folder, _: reanalysis.CODE_VERSION,
         files=_model_files,

@@ -96,6 +96,7 @@ BASELINES = Table(
         Column("windows", INT, "windows it was fitted on"),
         Column("runs", INT, "runs it was fitted on"),
         Column("metrics", INT, "metrics it includes"),
+        Column("features", TEXT, "hash of how the features of its windows were computed: code and settings"),
         Column("fitted_at", TIME, "when, UTC", volatile=True),
         Column("version", TEXT, "hash of what it was fitted on"),
         Column("file", TEXT, "model file, relative to the data folder"),

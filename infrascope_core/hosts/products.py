@@ -11,6 +11,7 @@ from infrascope_core.hosts.verdict import judge
 from infrascope_core.quality import reanalysis
 from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.run_files.jobs import jobs_of, on_several_hosts
+from infrascope_core.run_files.pruned import as_learnt, whole
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metric_names
@@ -27,8 +28,11 @@ _METRICS_AT_ONCE = 64
 def _host_deviations(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Compare the hosts of jobs that are new or changed, and judge all anew."""
     jobs = on_several_hosts(jobs_of(folder)[0])
-    parts = [HOST_DEVIATIONS.empty().select(comparison.OF_ONE_JOB), known.select(comparison.OF_ONE_JOB)]
-    fresh = jobs.join(known, on="job", how="anti").partition_by("job", as_dict=True)
+    lacking = jobs.join(known, on="job", how="anti")
+    gone = lacking.join(whole(folder, lacking), on="run_key", how="anti").select("job").unique()
+    held = [HOST_DEVIATIONS.empty(), known, as_learnt(folder, HOST_DEVIATIONS, gone)]
+    parts = [rows.select(comparison.OF_ONE_JOB) for rows in held]
+    fresh = lacking.join(gone, on="job", how="anti").partition_by("job", as_dict=True)
     for done, (_, job) in enumerate(sorted(fresh.items())):
         tick(done, len(fresh))
         parts.append(_compare_job(folder, job))

@@ -195,7 +195,13 @@ _NO_BEHAVIOUR = metric_classes.behaviour(np.empty((0, 0)), []).with_columns(
 
 
 def metric_catalog(
-    quality_files: Sequence[Path], runs: pl.DataFrame, look: Look, recipe: Recipe, settings: Settings
+    quality_files: Sequence[Path],
+    runs: pl.DataFrame,
+    look: Look,
+    recipe: Recipe,
+    settings: Settings,
+    *,
+    looked_at: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Judge all metrics of the platforms of some runs.
 
@@ -211,18 +217,21 @@ def metric_catalog(
         How metrics are named, and which are near constant.
     settings : Settings
         What makes a counter and a class, and when a metric is redundant.
+    looked_at : pl.DataFrame, optional
+        Those of the runs that have telemetry; by default all.
 
     Returns
     -------
     pl.DataFrame
         The table `metric_catalog`.
     """
+    looked_at = runs if looked_at is None else looked_at
     judged = status.metric_status(quality_files, runs, recipe, settings.reanalysis, reanalysis.level_units())
     parts = [METRIC_CATALOG.empty()]
-    for (platform,), own in sorted(runs.partition_by("platform", as_dict=True).items()):
+    for platform in sorted(runs["platform"].unique()):
         rows = judged.filter(platform=platform)
-        seen = study(own, rows, look, settings.selection)
-        parts.append(_of_platform(str(platform), rows, seen, recipe, settings))
+        seen = study(looked_at.filter(platform=platform), rows, look, settings.selection)
+        parts.append(_of_platform(platform, rows, seen, recipe, settings))
     return pl.concat(parts).sort("platform", "metric")
 
 

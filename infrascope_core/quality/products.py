@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from infrascope_core.contract import WORKLOAD_KEY
+from infrascope_core.contract import WORKLOAD_KEY, Table
 from infrascope_core.quality import catalogue
 from infrascope_core.quality.metrics import quality_metrics
 from infrascope_core.quality.tables import METRIC_CATALOG, PRUNING_CURVE, QUALITY_METRICS
 from infrascope_core.quality.trust import platform_of_unit
 from infrascope_core.recipes import recipe_of
+from infrascope_core.run_files.pruned import as_learnt, whole
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.tables import METRIC_TYPES, TELEMETRY
 from infrascope_core.store.folder import DataFolder
@@ -27,16 +28,27 @@ def _quality_metrics(folder: DataFolder, key: str) -> pl.DataFrame:
 def _metric_catalog(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Judge the metrics of platforms that were not judged yet."""
     runs = accepted(folder).join(known, on="platform", how="anti")
+    kept = _without_samples(folder, METRIC_CATALOG, runs, ["platform"])
+    runs = runs.join(kept, on="platform", how="anti")
     files = folder.lake.files(QUALITY_METRICS, runs["run_key"])
-    fresh = catalogue.metric_catalog(files, runs, _look(folder, tick), recipe_of(folder), folder.settings)
-    return pl.concat([known, fresh]).sort("platform", "metric")
+    fresh = catalogue.metric_catalog(
+        files, runs, _look(folder, tick), recipe_of(folder), folder.settings, looked_at=whole(folder, runs)
+    )
+    return pl.concat([known, kept, fresh]).sort("platform", "metric")
 
 
 def _pruning_curve(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Draw the curves of workloads that have none yet, or whose catalogue changed."""
     runs = accepted(folder).join(known, on=WORKLOAD_KEY, how="anti")
+    kept, runs = _without_samples(folder, PRUNING_CURVE, runs, WORKLOAD_KEY), whole(folder, runs)
     fresh = catalogue.pruning_curves(runs, folder.lake.read(METRIC_CATALOG), _look(folder, tick), folder.settings)
-    return pl.concat([known, fresh]).sort(*PRUNING_CURVE.key)
+    return pl.concat([known, kept, fresh]).sort(*PRUNING_CURVE.key)
+
+
+def _without_samples(folder: DataFolder, table: Table, runs: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Rows of a table as it stands, of those of the platforms or workloads of which no run has samples any more."""
+    lacking = runs.join(whole(folder, runs), on=by, how="anti")
+    return as_learnt(folder, table, lacking.select(by).unique())
 
 
 def _look(folder: DataFolder, tick: Tick) -> catalogue.Look:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,9 +19,8 @@ from infrascope_core.run_files.rejections import forget_absent, reject_unknown_n
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.entry import Entry, Listing
 from infrascope_core.run_files.sources.listing import list_source
-from infrascope_core.run_files.tables import REJECTED_FILES, RUN_FILES, RUN_INVENTORY
+from infrascope_core.run_files.tables import REJECTED_FILES, RUN_INVENTORY
 from infrascope_core.store.folder import DataFolder, is_remote
-from infrascope_core.store.lake import fingerprint
 
 
 @dataclass(frozen=True)
@@ -100,34 +98,18 @@ class Inbox:
     def _searched(self) -> list[Path]:
         return [source.absolute() for source in self.folder.sources if not is_remote(source)]
 
-    def described(self) -> str:
-        """Fingerprint of what the sources hold and of the tables in them that describe run files.
-
-        A file that is still to be read does not count: what it is gets known when it is read, and then `run_files`
-        changes.
-        """
-        read = set(self.folder.lake.keys(RUN_FILES))
-        to_be_read = {entry.path for key in self.keys if key not in read for entry in self.files[key]}
-        parts = [
-            fingerprint(
-                listing.source,
-                listing.commit,
-                *(str(entry.path) for entry in listing.entries if entry.path not in to_be_read),
-                *(f"{meta.path} {hashlib.sha256(meta.content).hexdigest()}" for meta in listing.metas),
-            )
-            for listing in self.listings
-        ]
-        return fingerprint(*parts)
-
     def inventory(self) -> pl.DataFrame:
         """The table `run_inventory`: anew for the sources that are listed, and as it was for those that still exist."""
         lake = self.folder.lake
         listed = {listing.source for listing in self.listings}
         held = lake.read(RUN_INVENTORY) if lake.has(RUN_INVENTORY) else RUN_INVENTORY.empty()
-        others = [s for s in held["source"].unique() if s not in listed and (is_remote(Path(s)) or Path(s).exists())]
+        others = [s for s in held["source"].unique() if s not in listed and _is_there(Path(s))]
         parts = [held.filter(pl.col("source").is_in(others))]
-        parts += [inventory(listing, read_metas(listing.metas)[0]) for listing in self.listings]
-        return compared(pl.concat(parts), accepted(self.folder))
+        return compared(pl.concat([*parts, *self._listed]), accepted(self.folder))
+
+    @cached_property
+    def _listed(self) -> list[pl.DataFrame]:
+        return [inventory(listing, read_metas(listing.metas)[0]) for listing in self.listings]
 
     def outcome(self) -> tuple[int, int]:
         """How many run keys of the sources are accepted, and how many files in them are rejected; of all, without."""
@@ -136,6 +118,11 @@ class Inbox:
             return len(keys), len(rejected)
         folders = {entry.path.parent for entries in self.files.values() for entry in entries}
         return len(set(keys) & set(self.files)), sum(path.parent in folders for path in map(Path, rejected))
+
+
+def _is_there(source: Path) -> bool:
+    """Whether a source of an earlier call may still be there; relative paths are of an earlier version."""
+    return is_remote(source) or (source.is_absolute() and source.exists())
 
 
 def pins_of(folder: DataFolder) -> Path:

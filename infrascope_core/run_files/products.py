@@ -15,7 +15,7 @@ from infrascope_core.run_files.tables import (
     TELEMETRY,
 )
 from infrascope_core.store.folder import DataFolder
-from infrascope_core.store.lake import fingerprint
+from infrascope_core.store.lake import content_hash, fingerprint
 from infrascope_core.store.product import Product, Scope, Tick
 
 _STAGE = "run_files"
@@ -61,7 +61,8 @@ PRODUCTS = (
         Scope.GATHERED,
         _inventory,
         inputs=(RUN_FILES,),
-        depends_on=lambda folder, _: Inbox.of(folder).described(),
+        # of all sources that were ever listed: two who name different ones agree on it
+        depends_on=lambda folder, _: content_hash(Inbox.of(folder).inventory()),
         decisions=(39,),
     ),
 )

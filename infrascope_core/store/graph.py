@@ -197,9 +197,7 @@ class Graph:
         if kept is None:
             return False
         then = State.of(kept)
-        if product.scope is Scope.FITTED:
-            return then == self._state(folder, product, then.units)
-        return then.whole == self.rests_on(folder, product, "")
+        return then == self._state(folder, product, then.units)
 
     def _state(self, folder: DataFolder, product: Product, holding: Iterable[str]) -> State:
         """What a current pooled product would be kept with; a fitted one also has the platforms that it holds."""
@@ -209,11 +207,11 @@ class Graph:
             units = {platform: self.rests_on(folder, product, platform) for platform in runs}
             seen = [f"{p} {fingerprint(*(_covers(folder, table, keys) for table in read))}" for p, keys in runs.items()]
             return State(fingerprint(*sorted(seen)), units)
-        keys_of = product.units(folder) if product.units is not None else {}
-        return State(
-            self.rests_on(folder, product, ""),
-            {unit: self.rests_on(folder, product, unit, keys) for unit, keys in keys_of.items()},
-        )
+        if product.units is None:
+            return State(self.rests_on(folder, product, ""), {})
+        # a run that is in no unit changes nothing
+        units = {unit: self.rests_on(folder, product, unit, keys) for unit, keys in product.units(folder).items()}
+        return State(self.rests_on(folder, product, "", ()), units)
 
     def stale(self, folder: DataFolder, arriving: Iterable[str]) -> dict[str, set[str]]:
         """Runs for which a product per run, or one that it is made from, is not current.
@@ -371,7 +369,7 @@ class State:
     Attributes
     ----------
     whole : str
-        What all of it rests on; of a fitted product, the runs that it has seen.
+        What all of it rests on, beside its units; of a fitted product, the runs that it has seen.
     units : dict of str to str
         What each unit rests on.
     """

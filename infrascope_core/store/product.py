@@ -32,7 +32,7 @@ class Scope(StrEnum):
     MINED = "mined"
     """Patterns over all runs, mined anew when one of them changes, on the clock."""
     COMPARED = "compared"
-    """Runs or hosts against each other, compared anew when one of them changes, on the clock."""
+    """Runs or hosts against each other, compared anew when one of those changes, on the clock."""
     STUDIED = "studied"
     """The paper's own evaluations: heavy, made on demand or once a week; nothing waits for them."""
 
@@ -119,7 +119,8 @@ class Product:
     is_refuted : callable
         Whether a run of a product per run is to be made again though it rests on what it rested on.
     units : callable, optional
-        Of a pooled product that is made unit by unit: its units. Their names are in the first column of its key.
+        Of a pooled product that is made unit by unit: its units. Their names are in the first column of its key. It is
+        stale when one of their runs changes; other runs do not concern it.
     files : callable
         Files that it leaves beside the lake; a product of which somebody deleted a file is made again.
     copied : bool

@@ -20,6 +20,7 @@ from infrascope_core.anomalies.run_features import reanalysed_hosts
 from infrascope_core.anomalies.scoring import score
 from infrascope_core.numeric import Array
 from infrascope_core.quality.trust import plan_of_platform
+from infrascope_core.run_files.pruned import whole
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.telemetry import metric_names
 from infrascope_core.settings import Settings
@@ -121,9 +122,9 @@ def _timed(work: Callable[[], object], rounds: int, clock: Clock) -> Array:
 
 
 def measure_latency(folder: DataFolder, tick: Tick) -> pl.DataFrame:
-    """Time features, detectors and reasons on the longest run of each platform that has a baseline."""
+    """Time features, detectors and reasons on the longest run of each platform that has samples and a baseline."""
     parts = [DETECTOR_LATENCY.empty()]
-    runs = accepted(folder).sort("platform", "samples", "run_key", descending=[False, True, False])
+    runs = whole(folder, accepted(folder)).sort("platform", "samples", "run_key", descending=[False, True, False])
     for (platform,), of_platform in runs.group_by("platform", maintain_order=True):
         baselines = ((str(key), baseline_of(folder, str(key))) for key in of_platform["run_key"])
         key, baseline = next((pair for pair in baselines if pair[1] is not None), ("", None))

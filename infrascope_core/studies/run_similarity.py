@@ -16,6 +16,7 @@ from dtaidistance import dtw
 from infrascope_core.anomalies.run_features import reanalysed_hosts
 from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.numeric import Array
+from infrascope_core.run_files.pruned import whole
 from infrascope_core.run_files.runs import workloads
 from infrascope_core.run_files.telemetry import metric_names
 from infrascope_core.store.folder import DataFolder
@@ -166,8 +167,9 @@ def compare_runs(folder: DataFolder, tick: Tick) -> pl.DataFrame:
     settings = folder.settings.similarity
     rows: list[dict[str, object]] = []
     found_workloads = workloads(folder)
-    for done, ((platform, phase, workload), runs) in enumerate(found_workloads):
+    for done, ((platform, phase, workload), of_workload) in enumerate(found_workloads):
         tick(done, len(found_workloads))
+        runs = whole(folder, of_workload)
         keys = chosen_runs(runs.filter(pl.col("samples") >= _LEAST_SAMPLES), settings.max_runs, settings.random_state)
         points = min([settings.points, *runs.filter(pl.col("run_key").is_in(keys))["samples"]])
         traces = [(key, trace) for key in keys for trace in _traces(folder, key, points)]

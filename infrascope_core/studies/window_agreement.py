@@ -20,6 +20,7 @@ from infrascope_core.anomalies.sampling import sampled_features
 from infrascope_core.anomalies.scoring import score
 from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.contract import WORKLOAD_KEY as WORKLOAD
+from infrascope_core.run_files.pruned import whole
 from infrascope_core.run_files.runs import accepted, run_file, workloads
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.settings import Settings
@@ -112,7 +113,8 @@ def window_settings(settings: Settings) -> list[Settings]:
 def _cuts(folder: DataFolder, runs: pl.DataFrame) -> list[_Cut]:
     """The three lengths of windows over the chosen runs of one workload."""
     settings = folder.settings.agreement
-    keys = chosen_runs(runs.filter(pl.col("interval_s") > 0), settings.max_runs, settings.random_state)
+    known = whole(folder, runs).filter(pl.col("interval_s") > 0)
+    keys = chosen_runs(known, settings.max_runs, settings.random_state)
     return [_Cut(s, anomaly_intervals(folder, keys, s)) for s in window_settings(folder.settings)] if keys else []
 
 
@@ -150,7 +152,7 @@ def hit_rates(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def example_timelines(folder: DataFolder, table: pl.DataFrame) -> tuple[str, dict[str, list[tuple[float, float]]]]:
-    """Anomaly intervals of the run in which most were found, by setting, in seconds since its start.
+    """Anomaly intervals of the run with samples in which most were found, by setting, in seconds since its start.
 
     Parameters
     ----------
@@ -165,7 +167,7 @@ def example_timelines(folder: DataFolder, table: pl.DataFrame) -> tuple[str, dic
         The run's key, and its intervals by setting; no intervals where nothing was found.
     """
     found = pl.col("intervals_a") + pl.col("intervals_b")
-    counted = table.filter(found > 0).sort(found, "run_key", "host", descending=[True, False, False])
+    counted = whole(folder, table.filter(found > 0)).sort(found, "run_key", "host", descending=[True, False, False])
     if counted.is_empty():
         return "", {}
     key, host = str(counted["run_key"][0]), str(counted["host"][0])

@@ -106,7 +106,7 @@ def per_run(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDe
 
         record(context, good, bad, tags=tags_of(graph, folder, product), why=why, bad_later=bad_later)
         for table in product.tables:
-            yield dg.MaterializeResult(asset_key=table.name, data_version=version_of(product))
+            yield dg.MaterializeResult(asset_key=table.name, data_version=version_of(graph, product))
 
     return body
 
@@ -198,7 +198,7 @@ def pooled(graph: Graph, product: Product, staleness: Staleness) -> dg.AssetsDef
         return dg.MaterializeResult(
             asset_key=table.name,
             metadata=presentation.of_pooled(folder, table, frame),
-            data_version=version_of(product),
+            data_version=version_of(graph, product),
             tags={CONTENT: folder.lake.version(table) or ""},
         )
 

@@ -103,6 +103,8 @@ def clock(location, monkeypatch):
     return Clock(location)
 
 
+ARRIVING = {"run_files", "telemetry", "faults", "metric_types"}
+GATHERED = {"rejected_files", "run_inventory", "anomaly_patterns", "fleet_page"}
 MODELS = {"metric_catalog", "thresholds", "baselines"}
 PRODUCTS = ("quality_metrics", "curated_metrics", "group_windows", "baskets", "window_features",
             "structural_changes", "anomaly_scores", "anomaly_reasons", "level_offsets", "metric_deviations",
@@ -141,6 +143,50 @@ def test_new_files_arrive_at_anomaly_reasons(clock):
     assert {name for name, _ in clock.location.unsynced()} <= MODELS
     clock.location.materialize(*pooled, ops={name: {"config": {"refit": True}} for name in pooled})
     assert not [name for tick in clock.settle() for name in tick]
+
+
+def test_what_is_gathered_is_made_once_from_all_runs_that_are_on_their_way(clock):
+    clock.settle()  # an empty folder
+    write_run(clock.location.runs, 1)
+    clock.sense()
+    assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
+
+    first, second = (write_run(clock.location.runs, second).stem for second in (2, 3))
+    clock.sense()
+    clock.location.materialize(*clock.tick(), keys=[first])
+    assert set(clock.tick()) == {*ARRIVING, *PRODUCTS}  # the second is yet to be read, and the first to be made
+    clock.location.materialize(*PRODUCTS, keys=[first])
+    # files that keep coming hold up nothing for longer than that
+    quarter = clock.now.replace(minute=15, second=0)
+    assert set(clock.tick(quarter)) & GATHERED == GATHERED
+    assert not set(clock.tick(quarter + timedelta(seconds=1))) & GATHERED
+    clock.location.materialize(*ARRIVING, keys=[second])
+    clock.location.materialize(*PRODUCTS, keys=[second])
+    assert set(clock.tick(quarter + timedelta(seconds=2))) == GATHERED
+
+
+def test_a_run_that_failed_holds_up_nothing(clock, monkeypatch):
+    first, second = (write_run(clock.location.runs, second).stem for second in (1, 2))
+    with monkeypatch.context() as patch:
+        judge = "infrascope_core.anomalies.products.baseline_of"
+        patch.setattr(judge, lambda folder, key: 1 / 0 if key == first else None)
+        clock.sense()
+        assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
+    stale = GRAPH.stale(clock.location.folder, [first, second])
+    assert stale["anomaly_report"] == {first}
+    write_run(clock.location.runs, 3)
+    clock.sense()
+    assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
+
+
+def test_what_is_quoted_marks_nothing_as_unsynced_when_it_is_made_for_the_first_time(clock):
+    write_run(clock.location.runs, 1)  # in which no rule is found
+    clock.sense()
+    clock.settle()
+    clock.location.materialize("group_aliases", "association_rules", "host_deviations")
+    assert clock.location.folder.lake.read("association_rules").is_empty()
+    assert clock.settle() == [{}, {}]
+    assert clock.location.unsynced() == {}
 
 
 def test_a_bad_file_is_asked_for_once_and_again_when_it_changes(clock):
@@ -215,8 +261,9 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
         patch.setattr("infrascope_core.anomalies.products.baseline_of", lambda *_: 1 / 0)
         history = clock.settle()
     asked = [set(tick) for tick in history if tick]
-    assert asked.pop(0) == {"run_files", "telemetry", "faults", "metric_types"}
-    assert asked.pop(0) == {*PRODUCTS, "rejected_files", "run_inventory"}
+    assert asked.pop(0) == ARRIVING
+    assert asked.pop(0) == set(PRODUCTS)
+    assert asked.pop(0) == {"rejected_files", "run_inventory"}
     assert asked == []
     stale = {name for name, keys in GRAPH.stale(clock.location.folder, [key]).items() if keys}
     assert stale == {"anomaly_scores", "anomaly_episodes", "anomaly_report", "run_page"}
@@ -224,6 +271,21 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
 
     assert clock.tick() == {}
     assert {"anomaly_scores", "anomaly_report"} <= set(clock.tick(clock.now + timedelta(hours=1)))
+
+
+@pytest.mark.parametrize("broken", ["quality.products.quality_metrics", "anomalies.products.baseline_of"])
+def test_what_failed_is_tried_again_when_its_run_file_was_replaced(clock, monkeypatch, broken):
+    write_run(clock.location.runs, 1)
+    clock.sense()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"infrascope_core.{broken}", lambda *_: 1 / 0)
+        clock.settle()
+    assert clock.tick() == {}
+    write_run(clock.location.runs, 1, samples=500)
+    clock.sense()
+    first, second, *_ = clock.settle()
+    assert set(first) == ARRIVING
+    assert set(PRODUCTS) <= set(second)
 
 
 def test_no_two_nodes_of_a_condition_share_their_memory(location):
@@ -261,6 +323,38 @@ def test_the_sensor_is_capped_and_survives_a_missing_folder(clock, monkeypatch):
     assert [clock.sense() for _ in range(4)] == [keys[:2], keys[2:4], keys[4:], []]
     clock.location.runs.rename(clock.location.runs.with_name("away"))
     assert clock.sense() == []
+
+
+def test_while_a_source_is_missing_what_was_read_is_made(clock):
+    clock.settle()  # an empty folder
+    key = write_run(clock.location.runs, 1).stem
+    clock.sense()
+    clock.location.materialize(*clock.tick(), keys=[key])
+    clock.location.runs.rename(clock.location.runs.with_name("away"))
+    assert clock.sense() == []
+    assert [set(tick) for tick in clock.settle() if tick] == [set(PRODUCTS), {"anomaly_patterns", "fleet_page"}]
+    clock.location.runs.with_name("away").rename(clock.location.runs)
+    assert [set(tick) for tick in clock.settle() if tick] == [{"rejected_files", "run_inventory"}]
+
+
+def test_a_source_that_is_missing_at_first_delays_nothing_when_it_comes(clock):
+    clock.location.runs.rmdir()
+    assert [set(tick) for tick in clock.settle() if tick] == [{"anomaly_patterns", "fleet_page"}]
+    write_run(clock.location.runs, 1)
+    clock.sense()
+    assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
+
+
+def test_what_is_gathered_and_failed_is_tried_again_with_the_next_run(clock, monkeypatch):
+    write_run(clock.location.runs, 1)
+    clock.sense()
+    with monkeypatch.context() as patch:
+        patch.setattr("infrascope_core.pages.products.fleet_content", lambda *_: 1 / 0)
+        clock.settle()
+    assert "fleet_page" not in clock.tick()
+    write_run(clock.location.runs, 2)
+    clock.sense()
+    assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
 
 
 def test_a_deleted_bad_file_is_withdrawn_and_a_deleted_good_one_is_marked_and_kept(clock):
@@ -310,8 +404,7 @@ def test_a_folder_that_the_command_line_filled_is_adopted_and_not_made_again(clo
     refresh(replace(clock.location.folder, sources=(clock.location.runs, clock.location.runs.with_name("away"))))
     assert clock.sense() == [*keys[:2], bad.stem]
     clock.sense()
-    # what the sources hold is asked of other sources than before
-    assert [name for tick in clock.settle() for name in tick] == ["run_inventory"]
+    assert [name for tick in clock.settle() for name in tick] == []
     for name in ("run_files", "telemetry", "faults", "metric_types", *PRODUCTS):
         assert clock.location.materialized(name) - {bad.stem} == set(keys), name
         assert clock.location.metadata(name, keys[0])["kept"].value is True

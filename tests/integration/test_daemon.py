@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import time
 from functools import partial
 
 import dagster as dg
@@ -16,7 +17,7 @@ from infrascope_core.run_files.runs import run_file
 from infrascope_core.run_files.tables import REJECTED_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.product import Scope
-from infrascope_dagster.partitions import PARTITIONS, RUN_FILES, RUNS, keys_of
+from infrascope_dagster.partitions import PARTITIONS, RUN_FILES, RUNS, UNFINISHED, keys_of
 from tests.daemon import Server, serving, wait_for
 from tests.runs import write_run
 
@@ -25,7 +26,10 @@ pytestmark = pytest.mark.slow
 PER_RUN = [table.name for product in GRAPH.order if product.scope.per_run for table in product.tables]
 MODELS = ("metric_catalog", "thresholds", "baselines")
 POOLED = {product.name for product in GRAPH.order if not product.scope.per_run}
+GATHERED = {product.name for product in GRAPH.order if product.scope is Scope.GATHERED}
 SOON = 300
+QUARTER = 900
+"""Seconds between two times at which what is pooled is made on the clock."""
 
 
 def folder_of(server: Server) -> DataFolder:
@@ -47,6 +51,14 @@ def is_green(server: Server, *keys: str) -> bool:
             for name in PER_RUN
         ]
     return all(state.get(key) == dg.AssetPartitionStatus.MATERIALIZED for state in states for key in keys)
+
+
+def is_at_rest(server: Server) -> bool:
+    """Whether what is gathered from all runs is current, and nothing is at work."""
+    with server.instance as instance:
+        if instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)):
+            return False
+    return all(GRAPH.is_current(folder_of(server), name) for name in GATHERED)
 
 
 def runs_of(server: Server) -> list[dg.DagsterRun]:
@@ -80,12 +92,14 @@ def test_files_arrive_are_replaced_and_deleted_with_no_click(tmp_path):
         with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.2", server.port), timeout=5):
             pass
 
-        # one file, in three runs: read, made, and the list of what was rejected
+        # one file, in three runs: read, made, and what is gathered from all runs
         wait_for(lambda: lake.has(REJECTED_FILES), SOON)  # an empty list, of an empty folder
+        wait_for(lambda: time.time() % QUARTER < QUARTER - 60, SOON)  # what is made on the clock adds to the runs
         runs_before = len(runs_of(server))
         first = write_run(folder / "runs", 1).stem
         wait_for(lambda: is_current(server, first), SOON)
         wait_for(lambda: is_green(server, first), SOON)
+        wait_for(lambda: is_at_rest(server), SOON)
         assert len(runs_of(server)) - runs_before <= 3
 
         # many, and a bad one beside them

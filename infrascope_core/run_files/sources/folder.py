@@ -110,7 +110,7 @@ def list_paths(root: Path) -> Listing:
             entries.append(LocalFile(path))
     if root.is_file() and is_archive(root):
         metas += [_meta(path) for path in sorted(root.absolute().parent.glob("meta*.csv")) if is_meta(path)]
-    return Listing(str(root), tuple(entries), tuple(entries), tuple(metas), tuple(notices))
+    return Listing(str(root.absolute()), tuple(entries), tuple(entries), tuple(metas), tuple(notices))
 
 
 def find_run_files(paths: Iterable[Path]) -> dict[str, list[Path]]:

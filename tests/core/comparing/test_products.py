@@ -76,7 +76,11 @@ def test_only_comparisons_whose_runs_change_are_made_again(handmade, monkeypatch
     make(folder)
     assert all(GRAPH.is_current(folder, table) for table in (RUN_COMPARISONS, COMPARISON_PAGE, FLEET_PAGE))
     before = comparison_file(folder, "faster").stat().st_mtime_ns
+    fill(handmade, "foreign")
+    assert GRAPH.is_current(folder.fresh(), RUN_COMPARISONS)
+    assert GRAPH.is_current(folder.fresh(), COMPARISON_PAGE)
     fill(handmade, "z0")
+    assert not GRAPH.is_current(folder.fresh(), RUN_COMPARISONS)
     assert not GRAPH.is_current(folder.fresh(), COMPARISON_PAGE)
     make(folder.fresh())
     assert comparison_file(folder, "faster").stat().st_mtime_ns == before

@@ -101,7 +101,8 @@ def test_two_hosts_in_one_file(tmp_path):
 
 def test_only_jobs_that_changed_are_read_again(job, tmp_path, monkeypatch):
     compare_hosts(job)
-    assert are_hosts_compared(job)
+    write_host(tmp_path / "runs", "h1", hour=11)
+    assert are_hosts_compared(ingested(tmp_path))  # a run on one host is compared with none
     read = []
     compare_job = products._compare_job
 

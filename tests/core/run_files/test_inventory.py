@@ -17,6 +17,7 @@ from infrascope_core.run_files.sources.entry import Listing, Meta
 from infrascope_core.run_files.sources.folder import LocalFile
 from infrascope_core.run_files.tables import RUN_FILES, RUN_INVENTORY
 from infrascope_core.store.folder import DataFolder
+from infrascope_core.store.product import Product
 from tests.runs import run_name, write_run
 
 HEADER = "source_file,n_rows,n_cols,phase,mode,model,task,dataset,model_task,workload\n"
@@ -114,6 +115,31 @@ def test_sources_that_are_not_looked_at_keep_their_rows_and_follow_what_is_read(
     second.unlink()
     there.rmdir()
     assert made() == {str(first): (401, [])}
+
+
+def test_two_who_name_different_sources_make_it_once_each_and_then_no_more(tmp_path, monkeypatch):
+    """As the command line and a Dagster do that fill one data folder."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    write_run(here, 1)
+    write_run(there, 2)
+
+    def made(*sources: Path) -> bool:
+        names = []
+        folder = DataFolder(tmp_path / "data", sources=sources)
+        refresh(folder, only=of_run_files, on_made=lambda product, key, frames: names.append(product.name))
+        return "run_inventory" in names
+
+    assert [made(here), made(there), made(here), made(there), made(here, there), made()] == [True, True, *[False] * 4]
+    monkeypatch.chdir(tmp_path)
+    assert not made(Path("here"))
+    write_run(here, 3)
+    assert [made(there), made(here), made(there)] == [False, True, False]
+    (there / "notes.txt").write_text("no run")
+    assert [made(here), made(there)] == [False, True]
+
+
+def of_run_files(product: Product) -> bool:
+    return product.stage == "run_files"
 
 
 def test_metadata_is_no_run_file_and_a_bad_one_is_named(tmp_path):

@@ -345,6 +345,21 @@ def test_of_what_is_compared_unit_by_unit_only_those_units_are_made_that_changed
     assert frame.rows() == [("p", "a", 2), ("p", "b", 4), ("q", "c", 8), ("q", "d", 16)]
 
 
+def test_what_is_compared_unit_by_unit_is_stale_only_by_runs_of_its_units(filled):
+    def only_p(folder: DataFolder) -> dict[str, list[str]]:
+        return {platform: keys for platform, keys in runs_by_platform(folder).items() if platform == "p"}
+
+    graph = changed("similar", units=only_p, make=lambda *of: compare(*of).filter(platform="p"))
+    filled.refresh(graph)
+    filled.arrive(d=["q", 8])
+    assert "similar" not in filled.refresh(graph)
+    filled.arrive(a=["p", 3])
+    assert "similar" in filled.refresh(graph)
+    filled.arrive(e=["p", 8])
+    assert "similar" in filled.refresh(graph)
+    assert filled.rows(SIMILAR) == [("p", "a", 6), ("p", "b", 4), ("p", "e", 16)]
+
+
 def test_a_state_that_cannot_be_read_makes_all_anew(filled):
     """As one that an earlier version kept."""
     for text in ("", "abc", "[]", "{}", '{"whole": "x"}', '{"whole": "x", "units": 3}'):
