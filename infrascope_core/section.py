@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -15,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 _LONGEST = 60
 """Most characters of a wrong value that a message repeats."""
-_NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-_PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false", str: "strings"}
+_NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", Path: "a path"}
+_PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false", str: "strings", Path: "paths"}
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 

@@ -22,7 +22,7 @@ from infrascope_core.cli.progress import shown_progress
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.quantities import quantity
 from infrascope_core.reports.wording import count
-from infrascope_core.run_files.inbox import Inbox, pins_of
+from infrascope_core.run_files.inbox import Inbox, kept_of
 from infrascope_core.run_files.inventory import inventory
 from infrascope_core.run_files.meta import read_metas
 from infrascope_core.run_files.name import printable_path
@@ -80,7 +80,7 @@ def fetch(
         chosen = Path(f"{name.source}?{selection.query}" if selection else name.source)
         folder = DataFolder(data, load_settings(settings) if settings else _settings_of(data), (chosen,))
         if update:
-            follow(source, pins_of(folder))
+            follow(source, kept_of(folder))
         inbox = Inbox.of(folder)
         if not inbox.keys:
             raise InfraScopeError(f"{chosen}: holds no run files")

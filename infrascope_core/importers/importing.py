@@ -6,6 +6,7 @@ in the modules that this one calls.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,9 +21,15 @@ from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, source_
 from infrascope_core.importers.prometheus import Api, find_series, quote, read_samples, selector_of
 from infrascope_core.importers.samples import Samples, Series, together
 from infrascope_core.importers.writing import Naming, run_path, word, write_run_file
+from infrascope_core.reports.wording import count
+from infrascope_core.run_files.name import run_key
 
 _MOST_COLUMNS = 19_999
 """Metrics of a run file, beside the time (setting `reader.max_columns`)."""
+
+
+class NoSamplesError(ImportSourceError):
+    """A source can be read, and holds nothing of what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Plan:
         Keep the domains of hosts.
     again : bool
         Make run files that are there already once more.
+    done : frozenset of str
+        Run keys of which no run file is made if none is there: it was read and put away, or there were no samples.
     """
 
     out: Path
@@ -54,6 +63,11 @@ class Plan:
     host_label: str | None = None
     full_names: bool = False
     again: bool = False
+    done: frozenset[str] = frozenset()
+
+    def is_done(self, path: Path) -> bool:
+        """Whether nothing is to be made of a job and host, by its run file."""
+        return not self.again if path.is_file() else run_key(path) in self.done
 
     def host_of(self, series: Series) -> str | None:
         """The host that a series is of, as names of run files have it; None where nothing says so."""
@@ -104,6 +118,19 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
+def remarks(outcomes: Iterable[Outcome]) -> list[str]:
+    """What a person should know of what became of jobs: a sentence each."""
+    number = Counter(outcome.status for outcome in outcomes)
+    said = []
+    if number["double"]:
+        said.append(
+            f"{count(number['double'], 'job')} left out: another of its name began on the host in the same second"
+        )
+    if number["empty"]:
+        said.append(f"of {count(number['empty'], 'job')} on a host there are no samples")
+    return said
+
+
 def import_samples(samples: Samples, listing: Listing | None, plan: Plan) -> Iterator[Outcome]:
     """Make run files of samples that lie in memory.
 
@@ -118,12 +145,12 @@ def import_samples(samples: Samples, listing: Listing | None, plan: Plan) -> Ite
 
     Raises
     ------
-    ImportSourceError
+    NoSamplesError
         No series says which host it is of, or no rule fits any.
     """
     by_host = _by_host(samples.series, plan)
     if not by_host:
-        raise ImportSourceError(_nothing_of(samples.series, plan))
+        raise NoSamplesError(_nothing_of(samples.series, plan))
     for host, numbers in sorted(by_host.items()):
         own = samples.only(numbers)
         for job, path, status in _tasks(listing.jobs if listing is not None else _all_of(own), host, plan):
@@ -143,7 +170,7 @@ def jobs_of_samples(samples: Samples, label: JobLabel, plan: Plan) -> Listing:
         if (job := job_of(one, label)) and (host := plan.host_of(one)):
             about.append((number, job, host))
     if not about:
-        raise ImportSourceError(f"no series has a label {label.label!r} that names a job")
+        raise NoSamplesError(f"no series has a label {label.label!r} that names a job")
     spans = (
         samples.only([number for number, *_ in about])
         .values.group_by("series")
@@ -166,7 +193,7 @@ def jobs_of_prometheus(api: Api, label: JobLabel, start: datetime, end: datetime
     selector = f"{{__name__=~{quote(source_pattern(plan.mappings))},{label.label}!={quote('')}}}"
     series = [one for one in find_series(api, selector, start, end) if job_of(one, label) and plan.host_of(one)]
     if not series:
-        raise ImportSourceError(f"{api.shown}: no series has a label {label.label!r} that names a job and a host")
+        raise NoSamplesError(f"{api.shown}: no series has a label {label.label!r} that names a job and a host")
     told: dict[str, set[tuple[str | None, str | None]]] = {}
     number: dict[str, int] = {}
     for one in series:
@@ -182,26 +209,41 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
 
     Raises
     ------
+    NoSamplesError
+        The server has no series that a rule fits, or none that says which host it is of.
     ImportSourceError
-        The server cannot be asked, has no series that a rule fits, or none that says which host it is of.
+        The server cannot be asked.
     """
-    if not listing.jobs:
+    jobs, taken = [], set()
+    for job in listing.jobs:
+        # of a job whose hosts are known, it is known without a request whether there is anything to be done
+        paths = [run_path(plan.out, job, host, plan.naming) for host in _hosts_of(job, plan)]
+        if paths and all(map(plan.is_done, paths)):
+            yield from (Outcome(path, "double" if path in taken else "kept") for path in paths)
+            taken.update(paths)
+        else:
+            jobs.append(job)
+    if not jobs:
         return
-    first, last = min(job.start for job in listing.jobs), max(job.end for job in listing.jobs)
+    first, last = min(job.start for job in jobs), max(job.end for job in jobs)
     selector = f"{{__name__=~{quote(source_pattern(plan.mappings))}}}"
     series = find_series(api, selector, first, last)
     if not series:
-        raise ImportSourceError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
+        raise NoSamplesError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
     by_host = {host: [series[n] for n in numbers] for host, numbers in _by_host(series, plan).items()}
     if not by_host:
-        raise ImportSourceError(_nothing_of(series, plan))
-    for host in sorted(by_host):
-        for job, path, status in _tasks(listing.jobs, host, plan):
-            yield (
-                Outcome(path, status)
-                if status
-                else _make(_read_host(api, by_host[host], job, plan), job, host, path, plan)
-            )
+        raise NoSamplesError(_nothing_of(series, plan))
+    for host in sorted({*by_host, *(host for job in jobs for host in _hosts_of(job, plan))}):
+        for job, path, status in _tasks(jobs, host, plan):
+            if status or host not in by_host:
+                yield Outcome(path, status or "empty")
+            else:
+                yield _make(_read_host(api, by_host[host], job, plan), job, host, path, plan)
+
+
+def _hosts_of(job: Job, plan: Plan) -> list[str]:
+    """The hosts of a job, as names of run files have them; none where all take part."""
+    return [*dict.fromkeys(map(plan.host_word, job.hosts or ()))]
 
 
 def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samples:
@@ -255,9 +297,9 @@ def _tasks(jobs: Iterable[Job], host: str, plan: Plan) -> Iterator[tuple[Job, Pa
     """Jobs that a host took part in, each with its run file and, where nothing is to be done, the reason."""
     taken: set[Path] = set()
     for job in jobs:
-        if job.hosts is None or host in map(plan.host_word, job.hosts):
+        if job.hosts is None or host in _hosts_of(job, plan):
             path = run_path(plan.out, job, host, plan.naming)
-            status = "double" if path in taken else "kept" if not plan.again and path.is_file() else ""
+            status = "double" if path in taken else "kept" if plan.is_done(path) else ""
             taken.add(path)
             yield job, path, status
 

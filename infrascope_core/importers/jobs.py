@@ -18,6 +18,10 @@ _STEP = re.compile(r"\.")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _SACCT_NEEDS = ("JobID", "NodeList", "Start", "End")
+_AGE = re.compile(r"(\d{1,5})([hdw])")
+_AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_SILENT = timedelta(minutes=5)
+"""A series without samples for so long is over, as Prometheus has it."""
 _PORT = re.compile(r":\d+\Z")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+|.*:.*")
 
@@ -62,8 +66,10 @@ def host_name(text: str, full: bool = False) -> str:
     return host if full or _ADDRESS.fullmatch(host) else host.partition(".")[0] or host
 
 
-def moment(text: str, zone: tzinfo = UTC) -> datetime:
+def moment(text: str, zone: tzinfo = UTC, now: datetime | None = None) -> datetime:
     """A time as naive UTC: ISO 8601, or seconds since 1970; one without an offset is of the given zone.
+
+    Where it is known what time it is now (naive UTC), `12h`, `2d` or `1w` is a time so long ago.
 
     Raises
     ------
@@ -72,6 +78,8 @@ def moment(text: str, zone: tzinfo = UTC) -> datetime:
     """
     text = text.strip()
     try:
+        if now is not None and (age := _AGE.fullmatch(text)):
+            return now - int(age[1]) * _AGES[age[2]]
         if re.fullmatch(r"\d{9,10}(\.\d+)?", text):
             return datetime.fromtimestamp(float(text), UTC).replace(tzinfo=None)
         found = datetime.fromisoformat(text)
@@ -140,7 +148,9 @@ def jobs_of_sacct(text: str, zone: tzinfo = UTC, now: datetime | None = None) ->
     if idle:
         notes.append(f"{idle} of the jobs in the output of sacct never started")
     if running:
-        notes.append(f"{running} of the jobs in the output of sacct have not ended; import them when they have")
+        notes.append(
+            f"{running} of the jobs in the output of sacct have not ended yet, and are left for a later import"
+        )
     return Listing(tuple(sorted(jobs, key=lambda job: (job.start, job.number or ""))), tuple(notes))
 
 
@@ -216,3 +226,16 @@ def of_label(spans: Sequence[tuple[str, str, datetime, datetime]], gap: timedelt
             hosts=tuple(dict.fromkeys((*(known.hosts or ()), host))),
         )
     return Listing(tuple(sorted(jobs.values(), key=lambda job: (job.start, job.number or ""))))
+
+
+def whole_jobs(listing: Listing, first: datetime, last: datetime) -> Listing:
+    """Of jobs by a label, those that began and ended in the time that was looked at; the others may be longer."""
+    running = [job for job in listing.jobs if job.end > last - _SILENT]
+    before = [job for job in listing.jobs if job not in running and job.start < first + _SILENT]
+    notes = []
+    if running:
+        notes.append(f"{len(running)} of the jobs had samples until just now, and are left until they have none")
+    if before:
+        notes.append(f"{len(before)} of the jobs may have begun before {first}, and are left out; say an earlier start")
+    jobs = tuple(job for job in listing.jobs if job not in running and job not in before)
+    return Listing(jobs, (*listing.notes, *notes))

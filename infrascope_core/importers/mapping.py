@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
@@ -33,7 +34,9 @@ _MAX_BYTES = 2**20
 _MOST_RULES = 10_000
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """What is read from a file: frozen, and strict about names."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -45,7 +48,7 @@ def _compiled(pattern: str) -> str:
     return pattern
 
 
-class JobLabel(_Strict):
+class JobLabel(Strict):
     """Where a series says which job it is about."""
 
     label: str
@@ -55,7 +58,7 @@ class JobLabel(_Strict):
     _pattern = field_validator("pattern")(_compiled)
 
 
-class Rule(_Strict):
+class Rule(Strict):
     """Series of some names, and the columns that they become."""
 
     source: str
@@ -94,7 +97,7 @@ class Rule(_Strict):
         return column
 
 
-class TableShape(_Strict):
+class TableShape(Strict):
     """How a table of somebody else's holds samples."""
 
     layout: Literal["long", "wide"]
@@ -116,7 +119,7 @@ class TableShape(_Strict):
     """What is between the fields of a CSV file."""
 
 
-class Mapping(_Strict):
+class Mapping(Strict):
     """A mapping file."""
 
     about: str = ""
@@ -183,9 +186,8 @@ def load_mapping(name_or_path: str) -> Mapping:
     ImportSourceError
         No such mapping, or the file breaks the schema; names the field.
     """
-    own = resources.files(__package__) / "mappings"
-    known = sorted(file.name.removesuffix(".yaml") for file in own.iterdir() if file.name.endswith(".yaml"))
-    source = own / f"{name_or_path}.yaml" if name_or_path in known else Path(name_or_path)
+    known = known_mappings()
+    source = _own() / f"{name_or_path}.yaml" if name_or_path in known else Path(name_or_path)
     if not source.is_file():
         raise ImportSourceError(f"{name_or_path}: no such mapping; expected {', '.join(known)}, or a YAML file")
     try:
@@ -199,6 +201,15 @@ def load_mapping(name_or_path: str) -> Mapping:
         raise ImportSourceError(f"{name_or_path}: cannot be read ({error.strerror or error})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ImportSourceError(f"{name_or_path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
+
+
+def known_mappings() -> list[str]:
+    """Names of the mappings of this package, sorted."""
+    return sorted(file.name.removesuffix(".yaml") for file in _own().iterdir() if file.name.endswith(".yaml"))
+
+
+def _own() -> Traversable:
+    return resources.files(__package__) / "mappings"
 
 
 def targets(series: Sequence[Series], mappings: Sequence[Mapping], job: str | None = None) -> list[Target]:

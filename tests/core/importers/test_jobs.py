@@ -39,7 +39,7 @@ def test_jobs_are_those_that_have_ended_without_their_steps():
     )
     assert listing.notes == (
         "1 of the jobs in the output of sacct never started",
-        "1 of the jobs in the output of sacct have not ended; import them when they have",
+        "1 of the jobs in the output of sacct have not ended yet, and are left for a later import",
     )
 
 
