@@ -146,7 +146,10 @@ class Order(Strict):
         if self.job_label is not None:
             raise ImportSourceError("--sacct and --job-label both say what the jobs are; give one")
         text = content_of(self.sacct).decode("utf-8", "replace")
-        listing = jobs_of_sacct(text, self.tz(), now - _SETTLED if standing else now)
+        try:
+            listing = jobs_of_sacct(text, self.tz(), now - _SETTLED if standing else now)
+        except ImportSourceError as error:
+            raise ImportSourceError(f"{self.sacct}: {error}") from None
         if not listing.jobs and not standing:
             raise ImportSourceError("; ".join((f"{self.sacct}: holds no job that has ended", *listing.notes)))
         return listing
