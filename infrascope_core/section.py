@@ -61,6 +61,14 @@ def fault_in_words(model: type[BaseModel], error: ValidationError) -> str:
     return f"{where}: expected {expected}, found {found}"
 
 
+def yaml_fault_in_words(error: Exception) -> str:
+    """What is wrong with a text that is no YAML: where, and what; on one line."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or not problem:
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return f"line {mark.line + 1}: {problem}"
+
+
 def _unknown(name: str, known: Sequence[str]) -> str:
     like = get_close_matches(name, known, n=1)
     return f"unknown; did you mean {like[0]}?" if like else f"unknown; expected one of {', '.join(known)}"
@@ -79,6 +87,8 @@ def _declared(model: type[BaseModel], place: Sequence[int | str]) -> tuple[Any, 
         if isinstance(step, int):
             parts = get_args(kind)
             kind, constraints = parts[0] if parts[-1] is Ellipsis else parts[min(step, len(parts) - 1)], ()
+        elif get_origin(kind) is dict:
+            kind, constraints = get_args(kind)[1], ()
         else:
             field = kind.model_fields[step]
             kind, constraints = field.annotation, field.metadata

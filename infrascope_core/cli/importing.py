@@ -262,9 +262,12 @@ def _carry_out(source: str, out: Path, again: bool, debug: bool, **options: Any)
                 every = "" if outcome.interval_s is None else f" every {outcome.interval_s:g} s"
                 line = f"{outcome.samples:,} samples{every}, {outcome.metrics:,} metrics: {outcome.path}"
                 console.print(Text(printable(line)))
-                said += [f"{outcome.path.name}: {note}" for note in outcome.notes]
+            said += [f"{outcome.path.name}: {note}" for note in outcome.notes]
         if not any(outcome.status in ("written", "kept") for outcome in outcomes):
-            raise ImportSourceError(f"nothing to write into {out}: no host of any job has samples in its time")
+            why = next(
+                (note for outcome in outcomes for note in outcome.notes), "no host of any job has samples in its time"
+            )
+            raise ImportSourceError(f"nothing to write into {out}: {why}")
         if kept := sum(outcome.status == "kept" for outcome in outcomes):
             said.append(f"{count(kept, 'run file')} already there and kept (--again makes them once more)")
         said += remarks(outcomes)

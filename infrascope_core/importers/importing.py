@@ -17,7 +17,7 @@ import polars as pl
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.jobs import Job, Listing, host_name, of_label
 from infrascope_core.importers.joining import join
-from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, source_pattern, targets
+from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, lacking, source_pattern, targets
 from infrascope_core.importers.prometheus import Api, find_series, quote, read_samples, selector_of
 from infrascope_core.importers.samples import Samples, Series, together
 from infrascope_core.importers.writing import Naming, run_path, word, write_run_file
@@ -87,7 +87,7 @@ class Plan:
     def _labels(self, series: Series) -> tuple[str, ...]:
         for mapping in self.mappings:
             if mapping.fitting(series) is not None:
-                return mapping.host
+                return mapping.host or tuple(label for other in self.mappings for label in other.host)
         return ()
 
 
@@ -154,7 +154,7 @@ def import_samples(samples: Samples, listing: Listing | None, plan: Plan) -> Ite
     for host, numbers in sorted(by_host.items()):
         own = samples.only(numbers)
         for job, path, status in _tasks(listing.jobs if listing is not None else _all_of(own), host, plan):
-            yield Outcome(path, status) if status else _make(own, job, host, path, plan)
+            yield Outcome(path, status) if status else _made(own, job, host, path, plan, series=own.series)
 
 
 def jobs_of_samples(samples: Samples, label: JobLabel, plan: Plan) -> Listing:
@@ -238,7 +238,8 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
             if status or host not in by_host:
                 yield Outcome(path, status or "empty")
             else:
-                yield _make(_read_host(api, by_host[host], job, plan), job, host, path, plan)
+                samples = _read_host(api, by_host[host], job, plan)
+                yield _made(samples, job, host, path, plan, series=by_host[host])
 
 
 def _hosts_of(job: Job, plan: Plan) -> list[str]:
@@ -261,19 +262,20 @@ def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samp
     return together(parts)
 
 
-def _make(samples: Samples, job: Job, host: str, path: Path, plan: Plan) -> Outcome:
-    """The run file of a job and host, of whose series the samples are."""
+def _made(samples: Samples, job: Job, host: str, path: Path, plan: Plan, *, series: Sequence[Series]) -> Outcome:
+    """The run file of a job and host, of whose series the samples are; `series` are all that the host has."""
     joined = join(samples, targets(samples.series, plan.mappings, job.number), job.start, job.end)
+    notes = (*joined.notes, *lacking(series, plan.mappings))
     metrics = joined.rows.width - 1
     if not joined.rows.height or not metrics:
-        return Outcome(path, "empty")
+        return Outcome(path, "empty", notes=notes)
     if metrics > _MOST_COLUMNS:
         raise ImportSourceError(
             f"{host} has {metrics:,} metrics, and a run file at most {_MOST_COLUMNS:,}; leave some out with a mapping "
             "of your own (column: [])"
         )
     write_run_file(path, joined, host)
-    return Outcome(path, "written", joined.rows.height, metrics, joined.interval_s, joined.notes)
+    return Outcome(path, "written", joined.rows.height, metrics, joined.interval_s, notes)
 
 
 def _by_host(series: Iterable[Series], plan: Plan) -> dict[str, list[int]]:

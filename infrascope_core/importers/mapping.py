@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.samples import Series
 from infrascope_core.run_files.metric_types import MetricType
-from infrascope_core.section import fault_in_words
+from infrascope_core.section import fault_in_words, yaml_fault_in_words
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _COLUMN = re.compile(r"(?:[A-Za-z][\w-]*:)?[^\[\]\t\r\n]+\[[^\[\]\t\r\n]*\]")
@@ -117,6 +118,8 @@ class TableShape(Strict):
     """... and the column with its value."""
     separator: str = Field(",", min_length=1, max_length=1)
     """What is between the fields of a CSV file."""
+    decimal: Literal[".", ","] = "."
+    """What is before the decimals of its numbers."""
 
 
 class Mapping(Strict):
@@ -125,7 +128,7 @@ class Mapping(Strict):
     about: str = ""
     """What it maps, and against which version its names were checked."""
     host: tuple[str, ...] = ()
-    """Labels that may name the host: the first that a series has."""
+    """Labels that may name the host: the first that a series has. None: those of the mappings beside it."""
     table: TableShape | None = None
     """How to read a table; only `infrascope import table` asks."""
     rules: tuple[Rule, ...] = Field(min_length=1, max_length=_MOST_RULES)
@@ -200,7 +203,7 @@ def load_mapping(name_or_path: str) -> Mapping:
     except OSError as error:
         raise ImportSourceError(f"{name_or_path}: cannot be read ({error.strerror or error})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ImportSourceError(f"{name_or_path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
+        raise ImportSourceError(f"{name_or_path}: cannot be read as YAML ({yaml_fault_in_words(error)})") from None
 
 
 def known_mappings() -> list[str]:
@@ -246,6 +249,20 @@ def targets(series: Sequence[Series], mappings: Sequence[Mapping], job: str | No
 def unmapped(series: Iterable[Series], mappings: Sequence[Mapping]) -> list[str]:
     """Names of series that no rule fits, sorted."""
     return sorted({one.name for one in series if not any(mapping.fitting(one) for mapping in mappings)})
+
+
+def lacking(series: Iterable[Series], mappings: Sequence[Mapping]) -> list[str]:
+    """Sentences about series that lack a label which their column names, and so become none: one a rule."""
+    found: dict[tuple[int, int], str] = {}
+    for one in series:
+        fits = ((number, fit) for number, mapping in enumerate(mappings) if (fit := mapping.fitting(one)))
+        for number, (order, names) in islice(fits, 1):
+            columns = mappings[number].rules[order].column
+            if columns and not any(_filled(column, names) for column in columns):
+                missing = next(name for name in _PLACEHOLDER.findall(columns[0]) if not names.get(name))
+                sentence = f"{one.name} lacks the label {missing} that its column names, and was left out"
+                found.setdefault((number, order), sentence)
+    return [*found.values()]
 
 
 def source_pattern(mappings: Sequence[Mapping]) -> str:

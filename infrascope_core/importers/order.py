@@ -38,7 +38,7 @@ from infrascope_core.importers.table import HOST, samples_of_table
 from infrascope_core.importers.writing import Naming
 from infrascope_core.reports.wording import count
 from infrascope_core.run_files.content import is_packed, pieces, read_bounded, regular_file
-from infrascope_core.section import fault_in_words
+from infrascope_core.section import fault_in_words, yaml_fault_in_words
 
 TOKEN = "INFRASCOPE_PROMETHEUS_TOKEN"
 """Variable with a bearer token."""
@@ -301,7 +301,7 @@ def load_order(path: Path) -> ServerOrder | FilesOrder:
     except RunFileError as error:
         raise ImportSourceError(str(error)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ImportSourceError(f"{path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
+        raise ImportSourceError(f"{path}: cannot be read as YAML ({yaml_fault_in_words(error)})") from None
     try:
         return _beside(order_of(content), path.parent)
     except ImportSourceError as error:

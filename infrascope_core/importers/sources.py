@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from infrascope_core.errors import InfraScopeError, SourceError, StorageError
@@ -22,6 +23,9 @@ from infrascope_core.run_files.sources.imported import Look, import_folder, is_i
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import OnProgress
+
+_MOST_NOTES = 3
+"""Remarks about single runs that are kept."""
 
 
 def import_sources(
@@ -85,7 +89,8 @@ def _import(folder: DataFolder, source: Path, out: Path, on_progress: OnProgress
     try:
         work = order.work(replace(plan, again=anew or of_files, done=done.union(empty)), now, standing=True)
         outcomes = [*_counted(work.outcomes, source, on_progress)]
-        notes = [*work.notes, *remarks(outcomes)]
+        of_runs = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
+        notes = [*work.notes, *remarks(outcomes), *islice(of_runs, _MOST_NOTES)]
     except NoSamplesError as error:
         if not look.made:  # nothing was ever found: most likely the wrong thing is asked for
             raise

@@ -344,6 +344,27 @@ def test_a_wide_table_as_csv_and_as_parquet():
         assert joined(samples_of_table(FILE, raw, shape_of(described)), described).to_dict(as_series=False) == expected
 
 
+def test_a_table_with_decimal_commas_and_with_columns_that_are_no_numbers():
+    described = mapping(layout="wide", time="t", separator=";", decimal=",", labels=["outlet"])
+    rows = joined(
+        samples_of_table(FILE, b"t;outlet;power;note\n2026-11-20T10:00:00;3;1,5;on\n", shape_of(described)), described
+    )
+    assert rows["PDU:power.3[W]"].to_list() == [1.5]
+    parquet = BytesIO()
+    table = pl.DataFrame({"t": ["2026-11-20T10:00:00"], "outlet": ["3"], "power": [1.5], "all": [[1, 2]]})
+    table.write_parquet(parquet)
+    described = mapping(layout="wide", time="t", labels=["outlet"])
+    rows = joined(samples_of_table(FILE, parquet.getvalue(), shape_of(described)), described)
+    assert rows["PDU:power.3[W]"].to_list() == [1.5]
+
+
+@pytest.mark.parametrize("layout", [{"layout": "wide"}, {"layout": "long", "name": "what", "value": "power"}])
+def test_a_table_without_a_number_is_said(layout):
+    described = mapping(time="t", separator=";", **layout)
+    with pytest.raises(ImportSourceError, match="expected numbers, found '1,5' in column 'power'"):
+        samples_of_table(FILE, b"t;power;what\n2026-11-20T10:00:00;1,5;power\n", shape_of(described))
+
+
 @pytest.mark.parametrize(
     ("form", "cells"),
     [

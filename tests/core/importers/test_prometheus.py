@@ -13,7 +13,7 @@ from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers import importing, prometheus
 from infrascope_core.importers.importing import Plan, import_prometheus, jobs_of_prometheus
 from infrascope_core.importers.jobs import Job, Listing, by_hand
-from infrascope_core.importers.mapping import JobLabel, load_mapping
+from infrascope_core.importers.mapping import JobLabel, Mapping, load_mapping
 from infrascope_core.importers.prometheus import Api, find_series, read_samples, selector_of
 from infrascope_core.run_files.reader import read_run_file
 from tests.core.importers.standin import StandIn, failed, ok, serving
@@ -321,6 +321,21 @@ def test_series_that_name_no_host_are_said(server, tmp_path):
         list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path)))
     (outcome,) = import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path, host_label="pod"))
     assert outcome.path.name.endswith("_x.tsv")
+
+
+def test_a_mapping_of_ones_own_with_a_mistake_is_said_and_needs_no_labels_of_hosts(server, tmp_path):
+    power = {"__name__": "site_power", "instance": "h1:9400", "outlet": "a"}
+    server.series += [(power, every(15, 3)), ({**power, "__name__": "site_energy"}, every(15, 3))]
+    rules = [
+        {"source": "site_power", "column": "PDU:power.{outlte}[W]"},
+        {"source": "site_energy", "column": "PDU:energy.{outlet}[J]"},
+    ]
+    site = Mapping.model_validate({"rules": rules})
+    (outcome,) = import_prometheus(
+        api(server), by_hand(START, HOUR), Plan(tmp_path, (site, load_mapping("node_exporter")))
+    )
+    assert set(read_run_file(outcome.path).telemetry.columns) >= {"PDU:energy.a[J]", "Procstat:load1[-]"}
+    assert outcome.notes == ("site_power lacks the label outlte that its column names, and was left out",)
 
 
 def test_more_metrics_than_a_run_file_holds_are_refused(server, tmp_path, monkeypatch):
