@@ -17,7 +17,7 @@ import polars as pl
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.jobs import Job, Listing, host_name, of_label
 from infrascope_core.importers.joining import join
-from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, lacking, source_pattern, targets
+from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, lacking, source_patterns, targets
 from infrascope_core.importers.prometheus import Api, find_series, quote, read_samples, selector_of
 from infrascope_core.importers.samples import Samples, Series, together
 from infrascope_core.importers.writing import Naming, run_path, word, write_run_file
@@ -190,8 +190,8 @@ def jobs_of_prometheus(api: Api, label: JobLabel, start: datetime, end: datetime
     ImportSourceError
         No series has the label, or the server cannot be asked.
     """
-    selector = f"{{__name__=~{quote(source_pattern(plan.mappings))},{label.label}!={quote('')}}}"
-    series = [one for one in find_series(api, selector, start, end) if job_of(one, label) and plan.host_of(one)]
+    found = find_series(api, source_patterns(plan.mappings), start, end, label.label)
+    series = [one for one in found if job_of(one, label) and plan.host_of(one)]
     if not series:
         raise NoSamplesError(f"{api.shown}: no series has a label {label.label!r} that names a job and a host")
     told: dict[str, set[tuple[str | None, str | None]]] = {}
@@ -226,8 +226,7 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
     if not jobs:
         return
     first, last = min(job.start for job in jobs), max(job.end for job in jobs)
-    selector = f"{{__name__=~{quote(source_pattern(plan.mappings))}}}"
-    series = find_series(api, selector, first, last)
+    series = find_series(api, source_patterns(plan.mappings), first, last)
     if not series:
         raise NoSamplesError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
     by_host = {host: [series[n] for n in numbers] for host, numbers in _by_host(series, plan).items()}

@@ -14,10 +14,10 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.samples import Series
@@ -120,6 +120,12 @@ class TableShape(Strict):
     """What is between the fields of a CSV file."""
     decimal: Literal[".", ","] = "."
     """What is before the decimals of its numbers."""
+
+    @model_validator(mode="after")
+    def _long_is_whole(self) -> Self:
+        if self.layout == "long" and not (self.name and self.value):
+            raise ValueError("a long table has a column with names and one with values; say name and value")
+        return self
 
 
 class Mapping(Strict):
@@ -265,11 +271,11 @@ def lacking(series: Iterable[Series], mappings: Sequence[Mapping]) -> list[str]:
     return [*found.values()]
 
 
-def source_pattern(mappings: Sequence[Mapping]) -> str:
-    """One regular expression (RE2) for the names of all series that a mapping wants."""
+def source_patterns(mappings: Sequence[Mapping]) -> list[str]:
+    """Regular expressions (RE2) for the names of all series that a mapping wants."""
     wanted = dict.fromkeys(rule.source for mapping in mappings for rule in mapping.rules if rule.column)
     # RE2 refuses two groups of one name
-    return "|".join(_NAMED_GROUP.sub("(?:", source) for source in wanted)
+    return [_NAMED_GROUP.sub("(?:", source) for source in wanted]
 
 
 def job_of(series: Series, label: JobLabel) -> str | None:

@@ -19,7 +19,7 @@ from infrascope_core.importers.mapping import (
     job_of,
     lacking,
     load_mapping,
-    source_pattern,
+    source_patterns,
     targets,
     unmapped,
 )
@@ -141,7 +141,7 @@ def test_hostile_label_values_make_clean_names(value, shown):
 
 
 def test_names_for_a_query_need_no_named_groups():
-    pattern = source_pattern([load_mapping("node_exporter"), load_mapping("dcgm_exporter")])
+    pattern = "|".join(source_patterns([load_mapping("node_exporter"), load_mapping("dcgm_exporter")]))
     assert "?P<" not in pattern
     assert re.fullmatch(pattern, "node_memory_MemFree_bytes") and not re.fullmatch(pattern, "up")
 
@@ -161,6 +161,7 @@ def test_what_no_rule_fits_is_listed():
         ("rules: [{source: a, type: histogram}]", "expected one of counter, gauge, state"),
         ("rules: [{source: a, scale: 0}]", "rules.0.scale: expected a number above 0, found 0"),
         ("rules: [{source: a, colum: 'S:x[-]'}]", "unknown; did you mean column?"),
+        ("table: {layout: long, time: t}\nrules: [{source: a}]", "table: a long table has a column with names and one with"),
         ("rules: [{source: a, where: {cpu: 3}}]", "rules.0.where.cpu: expected a string, found 3"),
         ("[", "cannot be read as YAML"),
     ],
