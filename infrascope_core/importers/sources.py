@@ -20,6 +20,7 @@ from infrascope_core.run_files.name import run_key
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.folder import LocalFile, growing
 from infrascope_core.run_files.sources.imported import Look, import_folder, is_import
+from infrascope_core.store.atomic import ASIDE_SUFFIX, sweep
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import OnProgress
@@ -60,6 +61,7 @@ def import_sources(
             continue
         try:
             with folder.lock(f"import {out.name}"):
+                sweep(out.glob(f".*{ASIDE_SUFFIX}"))
                 _import(folder, source, out, on_progress, now or datetime.now(UTC).replace(tzinfo=None))
         except StorageError:
             raise
