@@ -177,6 +177,22 @@ def test_dcgmi_that_cannot_be_read(text, said):
 
 # -- LDMS
 
+RECORDS = """\
+#Time,Time_usec,ProducerName,component_id,job_id,app_id,name,rx_bytes,tx_bytes
+1558387831.001,1000,s0,0,0,0,eth0,100,10
+1558387831.001,1000,s0,0,0,0,ib0,7000,70
+1558387832.001,1000,s0,0,0,0,eth0,200,nan
+1558387832.001,1000,s0,0,0,0,ib0,8000,80
+"""
+
+
+def test_ldms_with_a_row_for_each_device():
+    """Sets of records name the device in a column; without it, all of them were the last one."""
+    rows = joined(samples_of_ldms(FILE, RECORDS.encode()), "ldms")
+    assert rows["NetworkInterStat:rx_bytes.eth0[Bytes]"].to_list() == [100, 200]
+    assert rows["NetworkInterStat:rx_bytes.ib0[Bytes]"].to_list() == [7000, 8000]
+
+
 MEMINFO = """\
 #Time,Time_usec,ProducerName,component_id,job_id,app_id,MemTotal,MemFree,MemAvailable,Active(anon)
 1558387831.001731,1731,s0,0,0,0,1000,600,700,50
