@@ -72,6 +72,8 @@ def fetch(
         asked = Selection(workload, phase, runs).checked("fetch")
         if asked and name.selection:
             raise InfraScopeError(f"{source}: selects runs itself; use either that or the options")
+        if everything and asked:
+            raise InfraScopeError("fetch: --all is every run there is; use either that or a selection")
         selection = asked or name.selection
         if not (listed or selection or everything or update):
             raise InfraScopeError(
@@ -90,6 +92,7 @@ def fetch(
             _show(inbox)
             return
         if not (selection or everything):
+            typer.echo(f"{name.source}: runs are read at commit {inbox.listings[0].commit}")
             return  # --update alone
         with shown_progress() as on_progress:
             refresh(folder, on_progress=on_progress, only=_is_reading)
