@@ -108,6 +108,8 @@ class Outcome:
         Median time between rows.
     notes : tuple of str
         What was left out.
+    end : datetime, optional
+        Of a job without samples: when it ended, naive UTC.
     """
 
     path: Path
@@ -116,6 +118,7 @@ class Outcome:
     metrics: int = 0
     interval_s: float | None = None
     notes: tuple[str, ...] = ()
+    end: datetime | None = None
 
 
 def remarks(outcomes: Iterable[Outcome]) -> list[str]:
@@ -227,18 +230,18 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
         return
     first, last = min(job.start for job in jobs), max(job.end for job in jobs)
     series = find_series(api, source_patterns(plan.mappings), first, last)
-    if not series:
-        raise NoSamplesError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
     by_host = {host: [series[n] for n in numbers] for host, numbers in _by_host(series, plan).items()}
-    if not by_host:
-        raise NoSamplesError(_nothing_of(series, plan))
     for host in sorted({*by_host, *(host for job in jobs for host in _hosts_of(job, plan))}):
         for job, path, status in _tasks(jobs, host, plan):
             if status or host not in by_host:
-                yield Outcome(path, status or "empty")
+                yield Outcome(path, status) if status else Outcome(path, "empty", end=job.end)
             else:
                 samples = _read_host(api, by_host[host], job, plan)
                 yield _made(samples, job, host, path, plan, series=by_host[host])
+    if not series:
+        raise NoSamplesError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
+    if not by_host:
+        raise NoSamplesError(_nothing_of(series, plan))
 
 
 def _hosts_of(job: Job, plan: Plan) -> list[str]:
@@ -267,7 +270,7 @@ def _made(samples: Samples, job: Job, host: str, path: Path, plan: Plan, *, seri
     notes = (*joined.notes, *lacking(series, plan.mappings))
     metrics = joined.rows.width - 1
     if not joined.rows.height or not metrics:
-        return Outcome(path, "empty", notes=notes)
+        return Outcome(path, "empty", notes=notes, end=job.end)
     if metrics > _MOST_COLUMNS:
         raise ImportSourceError(
             f"{host} has {metrics:,} metrics, and a run file at most {_MOST_COLUMNS:,}; leave some out with a mapping "

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from ipaddress import IPv6Address
 from zoneinfo import ZoneInfo
 
@@ -66,6 +67,7 @@ class Listing:
     notes: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=65_536)
 def host_name(text: str, full: bool = False) -> str:
     """A host by the value of a label: without port and, unless `full`, domain (`gpu01.cluster:9100` is gpu01).
 

@@ -6,9 +6,8 @@ What belongs here: what is done already, and what is kept for the next look. The
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -25,6 +24,8 @@ from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import fingerprint
 from infrascope_core.store.product import OnProgress
 
+_LATEST = timedelta(days=1)
+"""A server may get samples so late; of jobs that ended before and have none, there will be none."""
 _MOST_NOTES = 3
 """Remarks about single runs that are kept."""
 
@@ -88,20 +89,17 @@ def _import(folder: DataFolder, source: Path, out: Path, on_progress: OnProgress
     # what was read and then put away is not made again, unless it would be something else
     done = frozenset() if anew else frozenset(accepted(folder)["run_key"])
     empty = () if anew or of_files else look.empty
+    outcomes: list[Outcome] = []
     try:
         work = order.work(replace(plan, again=anew or of_files, done=done.union(empty)), now, standing=True)
-        outcomes = [*_counted(work.outcomes, source, on_progress)]
+        for number, outcome in enumerate(work.outcomes, start=1):
+            outcomes.append(outcome)
+            on_progress(f"importing {source.name}", number, number)
         of_runs = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
         notes = [*work.notes, *remarks(outcomes), *islice(of_runs, _MOST_NOTES)]
     except NoSamplesError as error:
         if not look.made:  # nothing was ever found: most likely the wrong thing is asked for
             raise
-        outcomes, notes = [], [str(error)]
-    empty = (*empty, *(run_key(outcome.path) for outcome in outcomes if outcome.status == "empty"))
+        notes = [str(error)]
+    empty = (*empty, *(run_key(each.path) for each in outcomes if each.end is not None and each.end < now - _LATEST))
     Look(made, state, tuple(dict.fromkeys(empty)), tuple(notes)).keep(out)
-
-
-def _counted(outcomes: Iterable[Outcome], source: Path, on_progress: OnProgress) -> Iterator[Outcome]:
-    for number, outcome in enumerate(outcomes, start=1):
-        yield outcome
-        on_progress(f"importing {source.name}", number, number)

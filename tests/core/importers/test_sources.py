@@ -93,16 +93,17 @@ def test_a_new_job_is_taken_when_it_has_ended(source, server):
     assert notices(folder) == []
 
 
-def test_a_job_without_samples_is_asked_for_once_and_said(source, server):
+def test_a_job_without_samples_is_said_and_asked_for_until_there_can_be_none(source, server):
     source.with_name("jobs.txt").write_text(JOBS + LATER.replace("h1", "h[1-2]"))
     server.series = [(labels, values[:300]) for labels, values in server.series]  # until 11:15
     folder = folder_of(source)
     import_sources(folder, now=NOW)
     assert keys(folder) == [KEY]
     assert notices(folder) == [f"{source}: of 2 jobs on a host there are no samples"]
-    server.asked.clear()
-    import_sources(folder, now=NOW)
-    assert server.asked == []
+    for now, asks in ((NOW, True), (NOW + timedelta(days=2), True), (NOW + timedelta(days=2), False)):
+        server.asked.clear()
+        import_sources(folder, now=now)
+        assert bool(server.asked) == asks
 
 
 def test_a_server_that_is_down_is_one_sentence_and_is_asked_again(source, server):
