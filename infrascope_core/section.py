@@ -129,6 +129,8 @@ def _shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, dict):
         return "a mapping"
+    if isinstance(value, list) and any(isinstance(part, (list, dict)) for part in value):
+        return "a list of lists or mappings"  # a few letters of YAML can stand for more than can be written
     try:
         text = repr(value) if isinstance(value, (str, int, float, list)) else str(value)
     except ValueError:  # a whole number of thousands of digits

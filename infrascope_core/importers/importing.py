@@ -67,7 +67,8 @@ class Plan:
 
     def is_done(self, path: Path) -> bool:
         """Whether nothing is to be made of a job and host, by its run file."""
-        return not self.again if path.is_file() else run_key(path) in self.done
+        known = run_key(path) in self.done
+        return known and not path.is_file() if self.again else known or path.is_file()
 
     def host_of(self, series: Series) -> str | None:
         """The host that a series is of, as names of run files have it; None where nothing says so."""

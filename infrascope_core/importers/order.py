@@ -145,9 +145,9 @@ class Order(Strict):
             return None
         if self.job_label is not None:
             raise ImportSourceError("--sacct and --job-label both say what the jobs are; give one")
-        text = content_of(self.sacct).decode("utf-8", "replace")
+        text, zone = content_of(self.sacct).decode("utf-8", "replace"), self.tz()
         try:
-            listing = jobs_of_sacct(text, self.tz(), now - _SETTLED if standing else now)
+            listing = jobs_of_sacct(text, zone, now - _SETTLED if standing else now)
         except ImportSourceError as error:
             raise ImportSourceError(f"{self.sacct}: {error}") from None
         if not listing.jobs and not standing:
@@ -318,7 +318,7 @@ def order_of(options: object) -> ServerOrder | FilesOrder:
     """
     source = options.get("source") if isinstance(options, dict) else None
     if not isinstance(source, str) or source not in _USUAL:
-        found = "nothing" if source is None else repr(source)[:60]
+        found = "nothing" if source is None else repr(source)[:60] if isinstance(source, str) else "something else"
         raise ImportSourceError(f"source: expected one of {', '.join(_USUAL)}, found {found}")
     model = ServerOrder if source == "prometheus" else FilesOrder
     try:
