@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from infrascope_core.errors import ImportSourceError, RunFileError
 from infrascope_core.importers.dcgmi import samples_of_dcgmi
@@ -233,6 +233,12 @@ class FilesOrder(Order):
     source: Literal["openmetrics", "sar", "nvidia-smi", "dcgm", "ldms", "table"]
     files: Annotated[tuple[Path, ...], BeforeValidator(_as_list)] = Field(min_length=1)
     interval: float | None = Field(None, ge=0.001)
+
+    @model_validator(mode="after")
+    def _only_dcgm_counts(self) -> Self:
+        if self.interval is not None and self.source != "dcgm":
+            raise ValueError("interval is for logs without times, which only dcgm has")
+        return self
 
     def work(self, plan: Plan, now: datetime, *, standing: bool = False) -> Work:
         """Begin to carry it out; see `Order.work`."""

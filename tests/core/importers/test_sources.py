@@ -271,6 +271,7 @@ def test_a_log_that_is_being_written_is_left_for_the_next_look(tmp_path, monkeyp
         ("source: prometheus\nurl: ftp://x\nsacct: jobs.txt", "expected an address as http://prometheus:9090"),
         ("source: prometheus\nurl: http://x\nsacct: jobs.txt\nheaders: [lab]", "expected a header as 'X-Scope-OrgID"),
         ("source: prometheus\nurl: http://x\nsacct: jobs.txt\nmapping: nosuch", "nosuch: no such mapping"),
+        ("source: sar\nfiles: a\ninterval: 5", "interval is for logs without times, which only dcgm has"),
         ("source: nvidia-smi\nfiles: []", "files: expected a non-empty list of paths, found []"),
         ("source: nvidia-smi\nfiles: '*.csv'\nhost: h", "*.csv: cannot be read (No such file or directory)"),
         ("source: [", "cannot be read as YAML"),
