@@ -156,6 +156,16 @@ def test_an_import_that_was_cut_off_continues(source, server):
     assert sum(path.endswith("query") for path, _ in server.asked) == 1
 
 
+def test_what_a_killed_import_left_is_swept(source, server):
+    folder = folder_of(source)
+    left = folder.root / "sources" / "cluster" / f".{KEY}.tsv.abc.tmp"
+    left.parent.mkdir(parents=True)
+    left.write_text("half")
+    os.utime(left, (0, 0))
+    import_sources(folder, now=NOW)
+    assert not left.exists() and keys(folder) == [KEY]
+
+
 def test_run_files_that_were_read_and_put_away_are_not_imported_again(source, server):
     folder = folder_of(source)
     pipeline.refresh(folder)
@@ -236,6 +246,18 @@ def test_files_are_read_again_when_they_have_changed(tmp_path):
     (logs / "b.csv").write_text(f"{header}\n{last.replace('10:00:0', '10:00:1')}\n")
     import_sources(folder, now=NOW)
     assert path.read_text().splitlines()[: len(lines)] == lines and len(path.read_text().splitlines()) > len(lines)
+
+
+def test_a_run_of_files_that_was_pruned_stays_so_when_they_change(tmp_path):
+    (tmp_path / "smi.csv").write_text(SMI)
+    source = tmp_path / "gpus.yaml"
+    source.write_text("source: nvidia-smi\nfiles: smi.csv\nhost: gpu01\n")
+    folder = folder_of(source)
+    pipeline.refresh(folder)
+    (key,) = pipeline.prune(folder.fresh(), datetime(2027, 1, 1)).runs
+    (tmp_path / "smi.csv").write_text(SMI[: SMI.rindex("\n") + 1])
+    import_sources(folder.fresh(), now=NOW)
+    assert keys(folder) == [] and accepted(folder.fresh())["run_key"].to_list() == [key]
 
 
 def test_a_log_that_is_being_written_is_left_for_the_next_look(tmp_path, monkeypatch):
