@@ -150,11 +150,13 @@ def import_samples(samples: Samples, listing: Listing | None, plan: Plan) -> Ite
     Raises
     ------
     NoSamplesError
-        No series says which host it is of, or no rule fits any.
+        No series says which host it is of, none is of a job's host, or no rule fits any.
     """
     by_host = _by_host(samples.series, plan)
     if not by_host:
         raise NoSamplesError(_nothing_of(samples.series, plan))
+    if listing is not None:
+        _check_hosts(listing.jobs, [*by_host], plan)
     for host, numbers in sorted(by_host.items()):
         own = samples.only(numbers)
         for job, path, status in _tasks(listing.jobs if listing is not None else _all_of(own), host, plan):
@@ -214,7 +216,7 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
     Raises
     ------
     NoSamplesError
-        The server has no series that a rule fits, or none that says which host it is of.
+        The server has no series that a rule fits, none that says which host it is of, or none of a job's host.
     ImportSourceError
         The server cannot be asked.
     """
@@ -243,6 +245,29 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
         raise NoSamplesError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
     if not by_host:
         raise NoSamplesError(_nothing_of(series, plan))
+    _check_hosts(jobs, [*by_host], plan)
+
+
+def _check_hosts(jobs: Sequence[Job], known: Sequence[str], plan: Plan) -> None:
+    """Complain if no job is on a host that there are samples of: it is called something else there."""
+    wanted = sorted({host for job in jobs for host in _hosts_of(job, plan)})
+    if wanted and all(job.hosts for job in jobs) and not {*wanted} & {*known}:
+        raise NoSamplesError(
+            f"none of the jobs' {count(len(wanted), 'host')} ({_some(wanted)}) is one of the {len(known):,} with "
+            f"samples ({_some(sorted(known))}); --host-label says which label names them"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
+
+
+def _domains(series: Iterable[Series], plan: Plan) -> list[str]:
+    """A sentence if series of hosts with different domains are taken for one host's."""
+    named = {one.label[label] if (label := plan.host_label_of(one)) else plan.host or "" for one in series}
+    full = {host_name(name, True): host_name(name, plan.full_names) for name in named}
+    apart = sorted(name for name, short in full.items() if name != short)
+    return [f"{_some(apart)} are taken for one host; --full-names tells them apart"] if len(apart) > 1 else []
 
 
 def _hosts_of(job: Job, plan: Plan) -> list[str]:
@@ -268,7 +293,7 @@ def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samp
 def _made(samples: Samples, job: Job, host: str, path: Path, plan: Plan, *, series: Sequence[Series]) -> Outcome:
     """The run file of a job and host, of whose series the samples are; `series` are all that the host has."""
     joined = join(samples, targets(samples.series, plan.mappings, job.number), job.start, job.end)
-    notes = (*joined.notes, *lacking(series, plan.mappings))
+    notes = (*joined.notes, *lacking(series, plan.mappings), *_domains(series, plan))
     metrics = joined.rows.width - 1
     if not joined.rows.height or not metrics:
         return Outcome(path, "empty", notes=notes, end=job.end)

@@ -31,6 +31,8 @@ _LONGEST_WAIT_S = 30.0
 _CONNECT_S = 10.0
 _PASSING = (429, 500, 502, 503, 504)
 """States that may pass."""
+_FORM_IS_LOST = (301, 302, 303)
+"""Redirections after which the address is asked without what was posted."""
 _MOST_BYTES = 256 * 2**20
 _PIECE = 2**20
 _TOO_MUCH = re.compile(r"too many|limit|exceed|maximum|timed? ?out|memory", re.IGNORECASE)
@@ -201,6 +203,10 @@ def _ask(api: Api, path: str, form: dict[str, str], parse: Callable[[bytes], _T]
             reason = f"HTTP {status}{f', {said}' if said else ''}"
             api.wait(_asked_to_wait(headers))
             continue
+        if status in _FORM_IS_LOST:
+            place = urlsplit(headers.get("Location", ""))
+            shown = urlunsplit(place._replace(netloc=place.netloc.rpartition("@")[2], query="", fragment=""))[:200]
+            raise ImportSourceError(f"{api.shown}: sends requests on to {shown!r}; give the address that they end at")
         if status in (401, 403):
             raise ImportSourceError(f"{api.shown}: refuses access (HTTP {status}); give --token-file or --header")
         if status != 200:
@@ -228,6 +234,9 @@ def _post(api: Api, url: str, form: dict[str, str]) -> tuple[int, requests.struc
     deadline = time.monotonic() + api.timeout_s
     timeouts = (min(_CONNECT_S, api.timeout_s), api.timeout_s)
     with requests.post(url, data=form, headers=api.headers, timeout=timeouts, stream=True) as response:
+        for sent_on in response.history:
+            if sent_on.status_code in _FORM_IS_LOST:
+                return sent_on.status_code, sent_on.headers, b""
         pieces, size = [], 0
         for piece in response.iter_content(_PIECE):
             pieces.append(piece)

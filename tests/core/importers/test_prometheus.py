@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -19,6 +20,7 @@ from infrascope_core.run_files.reader import read_run_file
 from tests.core.importers.standin import StandIn, failed, ok, serving
 
 START = datetime(2026, 11, 20, 10)
+RULES = load_mapping("node_exporter").rules
 ZERO = 1795168800.0
 """The same, in seconds since 1970."""
 HOUR = START + timedelta(hours=1)
@@ -210,6 +212,29 @@ def plan(tmp_path, **options) -> Plan:
     return Plan(tmp_path / "runs", mappings, **options)
 
 
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_server_that_sends_on_is_said_unless_nothing_is_lost_by_it(server, status):
+    class SendsOn(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Location", f"{server.url}{self.path}")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), SendsOn) as httpd:
+        threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
+        asked = Api(f"http://127.0.0.1:{httpd.server_port}")
+        if status == 307:
+            assert len(find_series(asked, ["node_load1"], START, HOUR)) == 1
+        else:
+            with pytest.raises(ImportSourceError, match=f"sends requests on to '{server.url}/api/v1/series'; give the"):
+                find_series(asked, ["node_load1"], START, HOUR)
+        httpd.shutdown()
+
+
 GPU = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "job": "dcgm", "instance": "10.0.0.7:9400", "Hostname": "h1", "gpu": "0"}
 
 
@@ -338,6 +363,31 @@ def test_an_empty_server_and_a_job_without_samples(server, tmp_path):
     server.series = []
     with pytest.raises(ImportSourceError, match=r"has no series between .* that the mapping knows"):
         list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path)))
+
+
+def test_hosts_that_are_called_something_else_are_said(server, tmp_path):
+    """Who scrapes addresses has no host of sacct's."""
+    server.series = [({**UP, "instance": f"10.0.0.{i}:9100", "node": f"gpu{i}"}, every(15, 3)) for i in range(5)]
+    jobs = Listing((Job(START, HOUR, ("gpu1", "gpu2"), "1"),))
+    said = (
+        r"none of the jobs' 2 hosts \(gpu1, gpu2\) is one of the 5 with samples \(10.0.0.0, 10.0.0.1, 10.0.0.2, ...\); "
+        "--host-label says which label names them"
+    )
+    with pytest.raises(ImportSourceError, match=said):
+        list(import_prometheus(api(server), jobs, Plan(tmp_path, (Mapping(host=("instance",), rules=RULES),))))
+    by_node = Plan(tmp_path, (Mapping(host=("instance",), rules=RULES),), host_label="node")
+    assert [each.status for each in import_prometheus(api(server), jobs, by_node)] == ["written"] * 2
+
+
+def test_hosts_of_two_domains_that_have_one_name_are_said(server, tmp_path):
+    server.series = [({**UP, "instance": f"h1.{lab}:9100"}, every(15, 3)) for lab in ("east", "west")]
+    (outcome,) = import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path / "a"))
+    assert outcome.notes[-1] == "h1.east, h1.west are taken for one host; --full-names tells them apart"
+    whole = plan(tmp_path / "b", full_names=True)
+    assert [each.notes for each in import_prometheus(api(server), by_hand(START, HOUR), whole)] == [(), ()]
+    server.series[0][0]["instance"] = "h1:9100"  # an exporter whose label is short is of the same host
+    (outcome,) = import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path / "c"))
+    assert not any("--full-names" in note for note in outcome.notes)
 
 
 def test_series_that_name_no_host_are_said(server, tmp_path):
