@@ -288,7 +288,7 @@ def exporter_names(telemetry: pl.DataFrame) -> dict[str, tuple[str, float]]:
     """Columns of two GPUs that dcgm-exporter has, by its mapping read backwards."""
     found = {}
     for rule in load_mapping("dcgm_exporter").rules:
-        for gpu in ("0", "1"):
+        for gpu in ("0", "1") if rule.column else ():
             metric = rule.column[0].replace("{gpu}", gpu)
             if metric in telemetry.columns and rule.source.isidentifier():
                 found[metric] = (f'{rule.source}{{gpu="{gpu}",', rule.scale)
