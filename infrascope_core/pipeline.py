@@ -13,7 +13,7 @@ import polars as pl
 
 from infrascope_core.anomalies import products as anomalies
 from infrascope_core.comparing import products as comparing
-from infrascope_core.errors import InfraScopeError, StorageError
+from infrascope_core.errors import InfraScopeError, SourceError, StorageError
 from infrascope_core.hosts import products as hosts
 from infrascope_core.making import Failure, attempted, make_of_runs
 from infrascope_core.pages import products as pages
@@ -23,9 +23,11 @@ from infrascope_core.quality import products as quality
 from infrascope_core.recipes import recipe_of
 from infrascope_core.reports import products as reports
 from infrascope_core.run_files import products as run_files
-from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.run_files.inbox import Inbox, kept_of
+from infrascope_core.run_files.name import types_path
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.folder import found_again
+from infrascope_core.run_files.sources.imported import is_import
 from infrascope_core.run_files.tables import RUN_FILES
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.graph import Graph
@@ -115,6 +117,7 @@ def refresh(
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
         folder.remember_settings()
         graph.keep_pruned(folder)
+        missed = _imported(folder, on_progress)
         try:
             with Processes(jobs) as processes:
                 work = _Work(replace(folder, processes=processes), graph, on_progress, on_made, only=only)
@@ -125,6 +128,21 @@ def refresh(
             raise
         _show_what_is_made(folder, graph)
         work.raise_failures()
+        if missed is not None:
+            raise missed
+
+
+def _imported(folder: DataFolder, on_progress: OnProgress) -> SourceError | None:
+    """Import what is new in sources that are telemetry; the error, if one failed: the others need not wait for it."""
+    if not any(map(is_import, folder.sources)):
+        return None
+    from infrascope_core.importers.sources import import_sources  # noqa: PLC0415 - for those who import
+
+    try:
+        import_sources(folder, on_progress)
+    except SourceError as error:
+        return error
+    return None
 
 
 def _elsewhere(folder: DataFolder, what: tuple[str, str]) -> Failure | None:
@@ -196,7 +214,8 @@ def prune(
     """Drop the samples and features of runs that began before a moment, and keep all that was learnt from them.
 
     Models, patterns, scores, reports and pages stay. A later refit learns from the runs that still have features; what
-    no such run is left of stays as it was learnt.
+    no such run is left of stays as it was learnt. Run files that were imported into the folder are samples as well; a
+    user's own are not touched.
 
     Parameters
     ----------
@@ -210,14 +229,27 @@ def prune(
         The products.
     """
     with folder.lock("refresh", on_wait=lambda: on_progress("waiting for another process", 0, 1)):
-        old = accepted(folder).filter(pl.col("started_at") < before)["run_key"].sort().to_list()
+        runs = accepted(folder).filter(pl.col("started_at") < before).sort("run_key")
+        old = dict(runs.select("run_key", "source").iter_rows())
         freed: dict[str, int] = {}
-        for done, key in enumerate(old, start=1):
+        for done, (key, source) in enumerate(old.items(), start=1):
             freed[key] = graph.prune(folder, key)
+            if kept_of(folder).absolute() in (path := Path(source)).parents:
+                freed[key] += _removed(path) + _removed(types_path(path))
             on_progress("dropping samples", done, len(old))
         folder.lake.save_index()
     dropped = {key: size for key, size in freed.items() if size}
     return Pruned(tuple(dropped), sum(dropped.values()))
+
+
+def _removed(file: Path) -> int:
+    """Remove a file; returns how many bytes it had."""
+    try:
+        size = file.stat().st_size
+        file.unlink()
+    except FileNotFoundError:
+        return 0
+    return size
 
 
 def _show_what_is_made(folder: DataFolder, graph: Graph) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -15,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 _LONGEST = 60
 """Most characters of a wrong value that a message repeats."""
-_NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-_PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false", str: "strings"}
+_NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", Path: "a path"}
+_PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false", str: "strings", Path: "paths"}
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -60,6 +61,14 @@ def fault_in_words(model: type[BaseModel], error: ValidationError) -> str:
     return f"{where}: expected {expected}, found {found}"
 
 
+def yaml_fault_in_words(error: Exception) -> str:
+    """What is wrong with a text that is no YAML: where, and what; on one line."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or not problem:
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return f"line {mark.line + 1}: {problem}"
+
+
 def _unknown(name: str, known: Sequence[str]) -> str:
     like = get_close_matches(name, known, n=1)
     return f"unknown; did you mean {like[0]}?" if like else f"unknown; expected one of {', '.join(known)}"
@@ -78,6 +87,8 @@ def _declared(model: type[BaseModel], place: Sequence[int | str]) -> tuple[Any, 
         if isinstance(step, int):
             parts = get_args(kind)
             kind, constraints = parts[0] if parts[-1] is Ellipsis else parts[min(step, len(parts) - 1)], ()
+        elif get_origin(kind) is dict:
+            kind, constraints = get_args(kind)[1], ()
         else:
             field = kind.model_fields[step]
             kind, constraints = field.annotation, field.metadata
@@ -118,6 +129,8 @@ def _shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, dict):
         return "a mapping"
+    if isinstance(value, list) and any(isinstance(part, (list, dict)) for part in value):
+        return "a list of lists or mappings"  # a few letters of YAML can stand for more than can be written
     try:
         text = repr(value) if isinstance(value, (str, int, float, list)) else str(value)
     except ValueError:  # a whole number of thousands of digits

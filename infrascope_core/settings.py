@@ -21,7 +21,7 @@ from infrascope_core.patterns.settings import IdentitySettings, MiningSettings, 
 from infrascope_core.quality.settings import ClassSettings, PruningCurveSettings, ReanalysisSettings, SelectionSettings
 from infrascope_core.reports.settings import EpisodeSettings, ReportSettings
 from infrascope_core.run_files.settings import ReaderSettings
-from infrascope_core.section import Section, fault_in_words
+from infrascope_core.section import Section, fault_in_words, yaml_fault_in_words
 from infrascope_core.store.settings import RetentionSettings
 from infrascope_core.studies.settings import AgreementSettings, ChoiceSettings, LatencySettings, SimilaritySettings
 from infrascope_core.symbols.settings import WindowSettings
@@ -87,4 +87,4 @@ def load_settings(path: str | Path | None, stored: bool = False) -> Settings:
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise SettingsError(f"{path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
+        raise SettingsError(f"{path}: cannot be read as YAML ({yaml_fault_in_words(error)})") from None

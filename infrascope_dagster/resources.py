@@ -22,7 +22,8 @@ class DataFolderResource(dg.ConfigurableResource):
     data: str = Field(description="Folder of the lake, the models, the reports and warehouse.duckdb.")
     sources: list[str] = Field(
         description="Files, folders and zip archives in which run files are looked for, and data sets of the Hugging "
-        "Face Hub as hub:OWNER/NAME, perhaps with @REVISION and ?workload=…&phase=…&runs=… (docs/sources.md)."
+        "Face Hub as hub:OWNER/NAME, perhaps with @REVISION and ?workload=…&phase=…&runs=… (docs/sources.md); YAML "
+        "files that say what telemetry is imported (docs/importing.md)."
     )
     settings: SettingsConfig = Field(default_factory=SettingsConfig, description="What differs from the defaults.")  # type: ignore[valid-type]
 

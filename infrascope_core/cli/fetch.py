@@ -22,7 +22,7 @@ from infrascope_core.cli.progress import shown_progress
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.quantities import quantity
 from infrascope_core.reports.wording import count
-from infrascope_core.run_files.inbox import Inbox, pins_of
+from infrascope_core.run_files.inbox import Inbox, kept_of
 from infrascope_core.run_files.inventory import inventory
 from infrascope_core.run_files.meta import read_metas
 from infrascope_core.run_files.name import printable_path
@@ -72,6 +72,8 @@ def fetch(
         asked = Selection(workload, phase, runs).checked("fetch")
         if asked and name.selection:
             raise InfraScopeError(f"{source}: selects runs itself; use either that or the options")
+        if everything and asked:
+            raise InfraScopeError("fetch: --all is every run there is; use either that or a selection")
         selection = asked or name.selection
         if not (listed or selection or everything or update):
             raise InfraScopeError(
@@ -80,7 +82,7 @@ def fetch(
         chosen = Path(f"{name.source}?{selection.query}" if selection else name.source)
         folder = DataFolder(data, load_settings(settings) if settings else _settings_of(data), (chosen,))
         if update:
-            follow(source, pins_of(folder))
+            follow(source, kept_of(folder))
         inbox = Inbox.of(folder)
         if not inbox.keys:
             raise InfraScopeError(f"{chosen}: holds no run files")
@@ -90,6 +92,7 @@ def fetch(
             _show(inbox)
             return
         if not (selection or everything):
+            typer.echo(f"{name.source}: runs are read at commit {inbox.listings[0].commit}")
             return  # --update alone
         with shown_progress() as on_progress:
             refresh(folder, on_progress=on_progress, only=_is_reading)

@@ -23,8 +23,9 @@ def run(
         list[Path] | None,
         typer.Argument(
             metavar="[SOURCE]...",
-            help="Run files, folders that are searched for them, zip archives, or hub:OWNER/NAME. Without any: what "
-            "the data folder holds already, as after `infrascope fetch`.",
+            help="Run files, folders that are searched for them, zip archives, hub:OWNER/NAME, or a YAML file that "
+            "says what to import (docs/importing.md). Without any: what the data folder holds already, as after "
+            "`infrascope fetch`.",
             show_default=False,
         ),
     ] = None,

@@ -12,14 +12,14 @@ from infrascope_core.importers.jobs import moment
 from infrascope_core.importers.samples import Samples
 from infrascope_core.importers.table import cells_to_samples
 
-_ROW = r"^(.*?)[ \t]*\bGPU[ -]?(\d+)[ \t]+(.*)$"
+_ROW = r"^(.*?)[ \t]*\bGPU(-I)?[ -]?(\d+)[ \t]+(.*)$"
 _HEADER = r"#\s*Entity\s+(.*)$"
 
 
 def samples_of_dcgmi(
     path: Path, text: bytes, zone: tzinfo = UTC, start: datetime | None = None, interval_s: float | None = None
 ) -> Samples:
-    """Samples of a log, one series per column and GPU, with the label `gpu`.
+    """Samples of a log, one series per column and GPU, with the label `gpu`; `mig3` is what dcgmi calls GPU-I 3.
 
     dcgmi writes no times. Either every line has one in front (`dcgmi dmon ... | ts '%Y-%m-%dT%H:%M:%.S'`), or the first
     sample's time and the interval (`-d`) are known.
@@ -52,8 +52,9 @@ def samples_of_dcgmi(
         )
     names = headers[0].split()
     # the line of units, and what other entities report, are no rows
-    rows = lines.with_columns(parts=pl.col("line").str.extract_groups(_ROW)).unnest("parts").drop_nulls("2")
-    rows = rows.select("number", stamp="1", gpu="2", cells=pl.col("3").str.extract_all(r"\S+"))
+    rows = lines.with_columns(parts=pl.col("line").str.extract_groups(_ROW)).unnest("parts").drop_nulls("3")
+    gpu = pl.when(pl.col("2") == "-I").then(pl.lit("mig") + pl.col("3")).otherwise("3")
+    rows = rows.select("number", stamp="1", gpu=gpu, cells=pl.col("4").str.extract_all(r"\S+"))
     wrong = rows.filter(pl.col("cells").list.len() != len(names))
     if wrong.height:
         found = len(wrong["cells"][0])

@@ -6,6 +6,7 @@ in the modules that this one calls.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,13 +17,19 @@ import polars as pl
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.jobs import Job, Listing, host_name, of_label
 from infrascope_core.importers.joining import join
-from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, source_pattern, targets
+from infrascope_core.importers.mapping import JobLabel, Mapping, job_of, lacking, source_patterns, targets
 from infrascope_core.importers.prometheus import Api, find_series, quote, read_samples, selector_of
 from infrascope_core.importers.samples import Samples, Series, together
 from infrascope_core.importers.writing import Naming, run_path, word, write_run_file
+from infrascope_core.reports.wording import count
+from infrascope_core.run_files.name import run_key
 
 _MOST_COLUMNS = 19_999
 """Metrics of a run file, beside the time (setting `reader.max_columns`)."""
+
+
+class NoSamplesError(ImportSourceError):
+    """A source can be read, and holds nothing of what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Plan:
         Keep the domains of hosts.
     again : bool
         Make run files that are there already once more.
+    done : frozenset of str
+        Run keys of which no run file is made if none is there: it was read and put away, or there were no samples.
     """
 
     out: Path
@@ -54,6 +63,12 @@ class Plan:
     host_label: str | None = None
     full_names: bool = False
     again: bool = False
+    done: frozenset[str] = frozenset()
+
+    def is_done(self, path: Path) -> bool:
+        """Whether nothing is to be made of a job and host, by its run file."""
+        known = run_key(path) in self.done
+        return known and not path.is_file() if self.again else known or path.is_file()
 
     def host_of(self, series: Series) -> str | None:
         """The host that a series is of, as names of run files have it; None where nothing says so."""
@@ -73,7 +88,7 @@ class Plan:
     def _labels(self, series: Series) -> tuple[str, ...]:
         for mapping in self.mappings:
             if mapping.fitting(series) is not None:
-                return mapping.host
+                return mapping.host or tuple(label for other in self.mappings for label in other.host)
         return ()
 
 
@@ -94,6 +109,8 @@ class Outcome:
         Median time between rows.
     notes : tuple of str
         What was left out.
+    end : datetime, optional
+        Of a job without samples: when it ended, naive UTC.
     """
 
     path: Path
@@ -102,6 +119,20 @@ class Outcome:
     metrics: int = 0
     interval_s: float | None = None
     notes: tuple[str, ...] = ()
+    end: datetime | None = None
+
+
+def remarks(outcomes: Iterable[Outcome]) -> list[str]:
+    """What a person should know of what became of jobs: a sentence each."""
+    number = Counter(outcome.status for outcome in outcomes)
+    said = []
+    if number["double"]:
+        said.append(
+            f"{count(number['double'], 'job')} left out: another of its name began on the host in the same second"
+        )
+    if number["empty"]:
+        said.append(f"of {count(number['empty'], 'job')} on a host there are no samples")
+    return said
 
 
 def import_samples(samples: Samples, listing: Listing | None, plan: Plan) -> Iterator[Outcome]:
@@ -118,16 +149,18 @@ def import_samples(samples: Samples, listing: Listing | None, plan: Plan) -> Ite
 
     Raises
     ------
-    ImportSourceError
-        No series says which host it is of, or no rule fits any.
+    NoSamplesError
+        No series says which host it is of, none is of a job's host, or no rule fits any.
     """
     by_host = _by_host(samples.series, plan)
     if not by_host:
-        raise ImportSourceError(_nothing_of(samples.series, plan))
+        raise NoSamplesError(_nothing_of(samples.series, plan))
+    if listing is not None:
+        _check_hosts(listing.jobs, [*by_host], plan)
     for host, numbers in sorted(by_host.items()):
         own = samples.only(numbers)
         for job, path, status in _tasks(listing.jobs if listing is not None else _all_of(own), host, plan):
-            yield Outcome(path, status) if status else _make(own, job, host, path, plan)
+            yield Outcome(path, status) if status else _made(own, job, host, path, plan, series=own.series)
 
 
 def jobs_of_samples(samples: Samples, label: JobLabel, plan: Plan) -> Listing:
@@ -143,7 +176,7 @@ def jobs_of_samples(samples: Samples, label: JobLabel, plan: Plan) -> Listing:
         if (job := job_of(one, label)) and (host := plan.host_of(one)):
             about.append((number, job, host))
     if not about:
-        raise ImportSourceError(f"no series has a label {label.label!r} that names a job")
+        raise NoSamplesError(f"no series has a label {label.label!r} that names a job")
     spans = (
         samples.only([number for number, *_ in about])
         .values.group_by("series")
@@ -163,10 +196,10 @@ def jobs_of_prometheus(api: Api, label: JobLabel, start: datetime, end: datetime
     ImportSourceError
         No series has the label, or the server cannot be asked.
     """
-    selector = f"{{__name__=~{quote(source_pattern(plan.mappings))},{label.label}!={quote('')}}}"
-    series = [one for one in find_series(api, selector, start, end) if job_of(one, label) and plan.host_of(one)]
+    found = find_series(api, source_patterns(plan.mappings), start, end, label.label)
+    series = [one for one in found if job_of(one, label) and plan.host_of(one)]
     if not series:
-        raise ImportSourceError(f"{api.shown}: no series has a label {label.label!r} that names a job and a host")
+        raise NoSamplesError(f"{api.shown}: no series has a label {label.label!r} that names a job and a host")
     told: dict[str, set[tuple[str | None, str | None]]] = {}
     number: dict[str, int] = {}
     for one in series:
@@ -182,26 +215,64 @@ def import_prometheus(api: Api, listing: Listing, plan: Plan) -> Iterator[Outcom
 
     Raises
     ------
+    NoSamplesError
+        The server has no series that a rule fits, none that says which host it is of, or none of a job's host.
     ImportSourceError
-        The server cannot be asked, has no series that a rule fits, or none that says which host it is of.
+        The server cannot be asked.
     """
-    if not listing.jobs:
+    jobs, taken = [], set()
+    for job in listing.jobs:
+        # of a job whose hosts are known, it is known without a request whether there is anything to be done
+        paths = [run_path(plan.out, job, host, plan.naming) for host in _hosts_of(job, plan)]
+        if paths and all(map(plan.is_done, paths)):
+            yield from (Outcome(path, "double" if path in taken else "kept") for path in paths)
+            taken.update(paths)
+        else:
+            jobs.append(job)
+    if not jobs:
         return
-    first, last = min(job.start for job in listing.jobs), max(job.end for job in listing.jobs)
-    selector = f"{{__name__=~{quote(source_pattern(plan.mappings))}}}"
-    series = find_series(api, selector, first, last)
-    if not series:
-        raise ImportSourceError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
+    first, last = min(job.start for job in jobs), max(job.end for job in jobs)
+    series = find_series(api, source_patterns(plan.mappings), first, last)
     by_host = {host: [series[n] for n in numbers] for host, numbers in _by_host(series, plan).items()}
+    for host in sorted({*by_host, *(host for job in jobs for host in _hosts_of(job, plan))}):
+        for job, path, status in _tasks(jobs, host, plan):
+            if status or host not in by_host:
+                yield Outcome(path, status) if status else Outcome(path, "empty", end=job.end)
+            else:
+                samples = _read_host(api, by_host[host], job, plan)
+                yield _made(samples, job, host, path, plan, series=by_host[host])
+    if not series:
+        raise NoSamplesError(f"{api.shown}: has no series between {first} and {last} that the mapping knows")
     if not by_host:
-        raise ImportSourceError(_nothing_of(series, plan))
-    for host in sorted(by_host):
-        for job, path, status in _tasks(listing.jobs, host, plan):
-            yield (
-                Outcome(path, status)
-                if status
-                else _make(_read_host(api, by_host[host], job, plan), job, host, path, plan)
-            )
+        raise NoSamplesError(_nothing_of(series, plan))
+    _check_hosts(jobs, [*by_host], plan)
+
+
+def _check_hosts(jobs: Sequence[Job], known: Sequence[str], plan: Plan) -> None:
+    """Complain if no job is on a host that there are samples of: it is called something else there."""
+    wanted = sorted({host for job in jobs for host in _hosts_of(job, plan)})
+    if wanted and all(job.hosts for job in jobs) and not {*wanted} & {*known}:
+        raise NoSamplesError(
+            f"none of the jobs' {count(len(wanted), 'host')} ({_some(wanted)}) is one of the {len(known):,} with "
+            f"samples ({_some(sorted(known))}); --host-label says which label names them"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
+
+
+def _domains(series: Iterable[Series], plan: Plan) -> list[str]:
+    """A sentence if series of hosts with different domains are taken for one host's."""
+    named = {one.label[label] if (label := plan.host_label_of(one)) else plan.host or "" for one in series}
+    full = {host_name(name, True): host_name(name, plan.full_names) for name in named}
+    apart = sorted(name for name, short in full.items() if name != short)
+    return [f"{_some(apart)} are taken for one host; --full-names tells them apart"] if len(apart) > 1 else []
+
+
+def _hosts_of(job: Job, plan: Plan) -> list[str]:
+    """The hosts of a job, as names of run files have them; none where all take part."""
+    return [*dict.fromkeys(map(plan.host_word, job.hosts or ()))]
 
 
 def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samples:
@@ -219,19 +290,20 @@ def _read_host(api: Api, series: Sequence[Series], job: Job, plan: Plan) -> Samp
     return together(parts)
 
 
-def _make(samples: Samples, job: Job, host: str, path: Path, plan: Plan) -> Outcome:
-    """The run file of a job and host, of whose series the samples are."""
+def _made(samples: Samples, job: Job, host: str, path: Path, plan: Plan, *, series: Sequence[Series]) -> Outcome:
+    """The run file of a job and host, of whose series the samples are; `series` are all that the host has."""
     joined = join(samples, targets(samples.series, plan.mappings, job.number), job.start, job.end)
+    notes = (*joined.notes, *lacking(series, plan.mappings), *_domains(series, plan))
     metrics = joined.rows.width - 1
     if not joined.rows.height or not metrics:
-        return Outcome(path, "empty")
+        return Outcome(path, "empty", notes=notes, end=job.end)
     if metrics > _MOST_COLUMNS:
         raise ImportSourceError(
             f"{host} has {metrics:,} metrics, and a run file at most {_MOST_COLUMNS:,}; leave some out with a mapping "
             "of your own (column: [])"
         )
     write_run_file(path, joined, host)
-    return Outcome(path, "written", joined.rows.height, metrics, joined.interval_s, joined.notes)
+    return Outcome(path, "written", joined.rows.height, metrics, joined.interval_s, notes)
 
 
 def _by_host(series: Iterable[Series], plan: Plan) -> dict[str, list[int]]:
@@ -255,9 +327,9 @@ def _tasks(jobs: Iterable[Job], host: str, plan: Plan) -> Iterator[tuple[Job, Pa
     """Jobs that a host took part in, each with its run file and, where nothing is to be done, the reason."""
     taken: set[Path] = set()
     for job in jobs:
-        if job.hosts is None or host in map(plan.host_word, job.hosts):
+        if job.hosts is None or host in _hosts_of(job, plan):
             path = run_path(plan.out, job, host, plan.naming)
-            status = "double" if path in taken else "kept" if not plan.again and path.is_file() else ""
+            status = "double" if path in taken else "kept" if plan.is_done(path) else ""
             taken.add(path)
             yield job, path, status
 

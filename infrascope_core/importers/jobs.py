@@ -6,19 +6,30 @@ What belongs here: text in, jobs out. Hosts and names are as the source spells t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from ipaddress import IPv6Address
 from zoneinfo import ZoneInfo
 
 from infrascope_core.errors import ImportSourceError
 
 _MOST_HOSTS = 20_000
+_JOB = re.compile(r"\d")
+_NEVER = ("", "Unknown", "None")
+_RUNNING = "have not ended yet, and are left for a later import"
 _STEP = re.compile(r"\.")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _SACCT_NEEDS = ("JobID", "NodeList", "Start", "End")
+_AGE = re.compile(r"(\d{1,5})([hdw])")
+_AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_SILENT = timedelta(minutes=5)
+"""A series without samples for so long is over, as Prometheus has it."""
 _PORT = re.compile(r":\d+\Z")
+_BRACKETED = re.compile(r"\[(.+)\](?::\d+)?")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+|.*:.*")
 
 
@@ -56,14 +67,27 @@ class Listing:
     notes: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=65_536)
 def host_name(text: str, full: bool = False) -> str:
-    """A host by the value of a label: without port and, unless `full`, domain (`gpu01.cluster:9100` is gpu01)."""
-    host = _PORT.sub("", text.strip())
-    return host if full or _ADDRESS.fullmatch(host) else host.partition(".")[0] or host
+    """A host by the value of a label: without port and, unless `full`, domain (`gpu01.cluster:9100` is gpu01).
+
+    An address of IPv6 has hyphens for its colons, so that it can be part of a name: `[fd00::1]:9100` is fd00--1.
+    """
+    text = text.strip()
+    bracketed = _BRACKETED.fullmatch(text)
+    try:
+        address = IPv6Address(bracketed[1] if bracketed else text).compressed
+    except ValueError:
+        host = _PORT.sub("", text)
+        return host if full or _ADDRESS.fullmatch(host) else host.partition(".")[0] or host
+    filled = f"{'0' * address.startswith(':')}{address}{'0' * address.endswith(':')}"
+    return filled.replace(":", "-").replace("%", "-")
 
 
-def moment(text: str, zone: tzinfo = UTC) -> datetime:
+def moment(text: str, zone: tzinfo = UTC, now: datetime | None = None) -> datetime:
     """A time as naive UTC: ISO 8601, or seconds since 1970; one without an offset is of the given zone.
+
+    Where it is known what time it is now (naive UTC), `12h`, `2d` or `1w` is a time so long ago.
 
     Raises
     ------
@@ -72,6 +96,8 @@ def moment(text: str, zone: tzinfo = UTC) -> datetime:
     """
     text = text.strip()
     try:
+        if now is not None and (age := _AGE.fullmatch(text)):
+            return now - int(age[1]) * _AGES[age[2]]
         if re.fullmatch(r"\d{9,10}(\.\d+)?", text):
             return datetime.fromtimestamp(float(text), UTC).replace(tzinfo=None)
         found = datetime.fromisoformat(text)
@@ -99,49 +125,65 @@ def jobs_of_sacct(text: str, zone: tzinfo = UTC, now: datetime | None = None) ->
     """Jobs by the output of `sacct -P`, with at least the columns JobID, NodeList, Start and End.
 
     Steps (`123.batch`) are parts of their jobs and are left out. So are jobs that did not start, and those that have
-    not ended: their run files would have to be made again.
+    not ended: their run files would have to be made again. A job's name may hold anything, also what ends lines and
+    separates columns: what is no line of a job is left out, and stops no other.
 
     Raises
     ------
     ImportSourceError
-        A column is missing, or a line cannot be read.
+        A column is missing, or a time or host list cannot be read.
     """
-    lines = [line.rstrip("\r") for line in text.splitlines() if line.strip()]
-    header = lines[0].split("|") if lines else []
+    first, *lines = text.removeprefix("\ufeff").replace("\r", "").split("\n")
+    header = first.split("|")
     missing = [name for name in _SACCT_NEEDS if name not in header]
     if missing:
         raise ImportSourceError(
             f"the output of sacct has no column {missing[0]}; expected that of "
             f"sacct -P --format={','.join((*_SACCT_NEEDS, 'JobName'))}"
         )
-    jobs, idle, running = [], 0, 0
-    for number, line in enumerate(lines[1:], start=2):
-        # a job's name may hold the separator; it stands last in what the guide asks for
-        cells = dict(zip(header, line.split("|", len(header) - 1), strict=False))
-        if len(cells) < len(header):
-            raise ImportSourceError(f"line {number} of the output of sacct has {len(cells)} of {len(header)} columns")
-        if _STEP.search(cells["JobID"]):
-            continue
-        if cells["Start"] in ("", "Unknown", "None") or cells["NodeList"] in ("", "None assigned"):
-            idle += 1
-        elif cells["End"] in ("", "Unknown") or (now is not None and moment(cells["End"], zone) > now):
-            running += 1
-        else:
-            jobs.append(
-                Job(
-                    moment(cells["Start"], zone),
-                    moment(cells["End"], zone),
-                    expand_hosts(cells["NodeList"]),
-                    cells["JobID"],
-                    cells.get("JobName") or None,
-                )
-            )
-    notes = []
-    if idle:
-        notes.append(f"{idle} of the jobs in the output of sacct never started")
-    if running:
-        notes.append(f"{running} of the jobs in the output of sacct have not ended; import them when they have")
+    jobs, left = [], Counter[str]()
+    unreadable: list[int] = []
+    for number, line in enumerate(lines, start=2):
+        cells = _cells(line, header)
+        if cells is None:
+            unreadable += [number] * bool(line.strip())
+        elif not _STEP.search(cells["JobID"]):
+            try:
+                found = _job(cells, zone, now)
+            except ImportSourceError as error:
+                raise ImportSourceError(f"line {number} of the output of sacct: {error}") from None
+            if isinstance(found, Job):
+                jobs.append(found)
+            else:
+                left[found] += 1
+    notes = [f"{number} of the jobs in the output of sacct {why}" for why, number in left.items()]
+    if unreadable:
+        number = len(unreadable)
+        notes.append(f"{number} lines of the output of sacct are no jobs, such as line {unreadable[0]}: left out")
     return Listing(tuple(sorted(jobs, key=lambda job: (job.start, job.number or ""))), tuple(notes))
+
+
+def _cells(line: str, header: Sequence[str]) -> dict[str, str] | None:
+    """A line by column; None if it is not one of a job."""
+    # the name may hold the separator, and stands last in what the guide asks for
+    cells = line.split("|", len(header) - 1) if header[-1] == "JobName" else line.split("|")
+    if len(cells) != len(header) or not _JOB.match(cells[header.index("JobID")]):
+        return None
+    return dict(zip(header, cells, strict=True))
+
+
+def _job(cells: Mapping[str, str], zone: tzinfo, now: datetime | None) -> Job | str:
+    """A job, or why it is left out."""
+    if cells["Start"] in _NEVER or cells["NodeList"] in ("", "None assigned"):
+        return "never started"
+    if cells["End"] in _NEVER:
+        return _RUNNING
+    start, end = moment(cells["Start"], zone), moment(cells["End"], zone)
+    if now is not None and end > now:
+        return _RUNNING
+    if end <= start:
+        return "have no length; if the clock was put back, let sacct write seconds (SLURM_TIME_FORMAT=%s)"
+    return Job(start, end, expand_hosts(cells["NodeList"]), cells["JobID"], cells.get("JobName") or None)
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:
@@ -216,3 +258,16 @@ def of_label(spans: Sequence[tuple[str, str, datetime, datetime]], gap: timedelt
             hosts=tuple(dict.fromkeys((*(known.hosts or ()), host))),
         )
     return Listing(tuple(sorted(jobs.values(), key=lambda job: (job.start, job.number or ""))))
+
+
+def whole_jobs(listing: Listing, first: datetime, last: datetime) -> Listing:
+    """Of jobs by a label, those that began and ended in the time that was looked at; the others may be longer."""
+    running = [job for job in listing.jobs if job.end > last - _SILENT]
+    before = [job for job in listing.jobs if job not in running and job.start < first + _SILENT]
+    notes = []
+    if running:
+        notes.append(f"{len(running)} of the jobs had samples until just now, and are left until they have none")
+    if before:
+        notes.append(f"{len(before)} of the jobs may have begun before {first}, and are left out; say an earlier start")
+    jobs = tuple(job for job in listing.jobs if job not in running and job not in before)
+    return Listing(jobs, (*listing.notes, *notes))

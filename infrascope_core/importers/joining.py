@@ -166,30 +166,31 @@ def _parts(samples: Samples, targets: Sequence[Target], read: Mapping[int, _Read
     parts: list[_Part] = []
     doubled: list[str] = []
     for (metric, group), members in by_column.items():
+        combining = [target for target in members if target.rule.combine is not None]
         if members[0].rule.combine is None:
-            merged, met = _merged([read[target.series] for target in members])
-            doubled += [metric] * met
+            merged, contradicting = _merged([read[target.series] for target in members])
+            doubled += [metric] * contradicting
             members, reads = members[:1], [merged]  # noqa: PLW2901
-        else:
-            reads = [read[target.series] for target in members]
+        else:  # what is not to be added up says the same once more: the memory of a GPU beside that of its instances
+            doubled += [metric] * (len(members) - len(combining))
+            members, reads = combining, [read[target.series] for target in combining]  # noqa: PLW2901
         for target, one in zip(members, reads, strict=True):
             parts.append(_Part(metric, group, target.rule, samples.series[target.series].name, one))
     return parts, doubled
 
 
 def _merged(reads: Sequence[_Read]) -> tuple[_Read, int]:
-    """Series as one, and how many of them have moments in common with another that has more."""
-    if len(reads) == 1:
-        return reads[0], 0
-    following: list[_Read] = []
-    met = 0
-    for one in sorted(reads, key=lambda one: -len(one.times)):
-        fresh = ~np.isin(one.times, _moments(other.times for other in following))
-        met += not fresh.all()
-        following.append(_Read(one.times[fresh], one.values[fresh]))
-    times = np.concatenate([one.times for one in following])
-    order = np.argsort(times)
-    return _Read(times[order], np.concatenate([one.values for one in following])[order]), met
+    """Series as one, and how many of them say something else at a moment than another that has more."""
+    merged, *others = sorted(reads, key=lambda one: -len(one.times))
+    contradicting = 0
+    for one in others:
+        place = np.minimum(np.searchsorted(merged.times, one.times), len(merged.times) - 1)
+        known = merged.times[place] == one.times
+        contradicting += bool((merged.values[place[known]] != one.values[known]).any())
+        times = np.concatenate([merged.times, one.times[~known]])
+        order = np.argsort(times)
+        merged = _Read(times[order], np.concatenate([merged.values, one.values[~known]])[order])
+    return merged, contradicting
 
 
 def _rows(groups: Mapping[str, Sequence[_Times]], intervals: Mapping[str, float]) -> _Times:

@@ -11,16 +11,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
+from importlib.resources.abc import Traversable
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers.samples import Series
 from infrascope_core.run_files.metric_types import MetricType
-from infrascope_core.section import fault_in_words
+from infrascope_core.section import fault_in_words, yaml_fault_in_words
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _COLUMN = re.compile(r"(?:[A-Za-z][\w-]*:)?[^\[\]\t\r\n]+\[[^\[\]\t\r\n]*\]")
@@ -33,7 +35,9 @@ _MAX_BYTES = 2**20
 _MOST_RULES = 10_000
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """What is read from a file: frozen, and strict about names."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -45,7 +49,7 @@ def _compiled(pattern: str) -> str:
     return pattern
 
 
-class JobLabel(_Strict):
+class JobLabel(Strict):
     """Where a series says which job it is about."""
 
     label: str
@@ -55,7 +59,7 @@ class JobLabel(_Strict):
     _pattern = field_validator("pattern")(_compiled)
 
 
-class Rule(_Strict):
+class Rule(Strict):
     """Series of some names, and the columns that they become."""
 
     source: str
@@ -94,7 +98,7 @@ class Rule(_Strict):
         return column
 
 
-class TableShape(_Strict):
+class TableShape(Strict):
     """How a table of somebody else's holds samples."""
 
     layout: Literal["long", "wide"]
@@ -114,15 +118,23 @@ class TableShape(_Strict):
     """... and the column with its value."""
     separator: str = Field(",", min_length=1, max_length=1)
     """What is between the fields of a CSV file."""
+    decimal: Literal[".", ","] = "."
+    """What is before the decimals of its numbers."""
+
+    @model_validator(mode="after")
+    def _long_is_whole(self) -> Self:
+        if self.layout == "long" and not (self.name and self.value):
+            raise ValueError("a long table has a column with names and one with values; say name and value")
+        return self
 
 
-class Mapping(_Strict):
+class Mapping(Strict):
     """A mapping file."""
 
     about: str = ""
     """What it maps, and against which version its names were checked."""
     host: tuple[str, ...] = ()
-    """Labels that may name the host: the first that a series has."""
+    """Labels that may name the host: the first that a series has. None: those of the mappings beside it."""
     table: TableShape | None = None
     """How to read a table; only `infrascope import table` asks."""
     rules: tuple[Rule, ...] = Field(min_length=1, max_length=_MOST_RULES)
@@ -183,9 +195,8 @@ def load_mapping(name_or_path: str) -> Mapping:
     ImportSourceError
         No such mapping, or the file breaks the schema; names the field.
     """
-    own = resources.files(__package__) / "mappings"
-    known = sorted(file.name.removesuffix(".yaml") for file in own.iterdir() if file.name.endswith(".yaml"))
-    source = own / f"{name_or_path}.yaml" if name_or_path in known else Path(name_or_path)
+    known = known_mappings()
+    source = _own() / f"{name_or_path}.yaml" if name_or_path in known else Path(name_or_path)
     if not source.is_file():
         raise ImportSourceError(f"{name_or_path}: no such mapping; expected {', '.join(known)}, or a YAML file")
     try:
@@ -198,7 +209,16 @@ def load_mapping(name_or_path: str) -> Mapping:
     except OSError as error:
         raise ImportSourceError(f"{name_or_path}: cannot be read ({error.strerror or error})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ImportSourceError(f"{name_or_path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
+        raise ImportSourceError(f"{name_or_path}: cannot be read as YAML ({yaml_fault_in_words(error)})") from None
+
+
+def known_mappings() -> list[str]:
+    """Names of the mappings of this package, sorted."""
+    return sorted(file.name.removesuffix(".yaml") for file in _own().iterdir() if file.name.endswith(".yaml"))
+
+
+def _own() -> Traversable:
+    return resources.files(__package__) / "mappings"
 
 
 def targets(series: Sequence[Series], mappings: Sequence[Mapping], job: str | None = None) -> list[Target]:
@@ -237,11 +257,25 @@ def unmapped(series: Iterable[Series], mappings: Sequence[Mapping]) -> list[str]
     return sorted({one.name for one in series if not any(mapping.fitting(one) for mapping in mappings)})
 
 
-def source_pattern(mappings: Sequence[Mapping]) -> str:
-    """One regular expression (RE2) for the names of all series that a mapping wants."""
+def lacking(series: Iterable[Series], mappings: Sequence[Mapping]) -> list[str]:
+    """Sentences about series that lack a label which their column names, and so become none: one a rule."""
+    found: dict[tuple[int, int], str] = {}
+    for one in series:
+        fits = ((number, fit) for number, mapping in enumerate(mappings) if (fit := mapping.fitting(one)))
+        for number, (order, names) in islice(fits, 1):
+            columns = mappings[number].rules[order].column
+            if columns and not any(_filled(column, names) for column in columns):
+                missing = next(name for name in _PLACEHOLDER.findall(columns[0]) if not names.get(name))
+                sentence = f"{one.name} lacks the label {missing} that its column names, and was left out"
+                found.setdefault((number, order), sentence)
+    return [*found.values()]
+
+
+def source_patterns(mappings: Sequence[Mapping]) -> list[str]:
+    """Regular expressions (RE2) for the names of all series that a mapping wants."""
     wanted = dict.fromkeys(rule.source for mapping in mappings for rule in mapping.rules if rule.column)
     # RE2 refuses two groups of one name
-    return "|".join(_NAMED_GROUP.sub("(?:", source) for source in wanted)
+    return [_NAMED_GROUP.sub("(?:", source) for source in wanted]
 
 
 def job_of(series: Series, label: JobLabel) -> str | None:

@@ -31,11 +31,13 @@ _LONGEST_WAIT_S = 30.0
 _CONNECT_S = 10.0
 _PASSING = (429, 500, 502, 503, 504)
 """States that may pass."""
+_FORM_IS_LOST = (301, 302, 303)
+"""Redirections after which the address is asked without what was posted."""
 _MOST_BYTES = 256 * 2**20
 _PIECE = 2**20
 _TOO_MUCH = re.compile(r"too many|limit|exceed|maximum|timed? ?out|memory", re.IGNORECASE)
 """What servers say when a query asks for too much; each words it differently."""
-_LEAST = timedelta(seconds=60)
+_LEAST = timedelta(seconds=5)
 _MOST_SAMPLES = 500_000
 _USUAL_INTERVAL_S = 15.0
 _LONGEST_CHUNK = timedelta(hours=6)
@@ -83,19 +85,39 @@ class Api:
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def find_series(api: Api, selector: str, start: datetime, end: datetime) -> list[Series]:
-    """The series of a selector that have samples between two times (naive UTC).
+def find_series(
+    api: Api, names: Sequence[str], start: datetime, end: datetime, label: str | None = None
+) -> list[Series]:
+    """The series that have samples between two times (naive UTC).
+
+    A server that limits series is asked for those of some names, and then of the others.
+
+    Parameters
+    ----------
+    api : Api
+        Whom to ask.
+    names : sequence of str
+        Regular expressions (RE2) of whole names.
+    start, end : datetime
+        When.
+    label : str, optional
+        Only series with this label.
 
     Raises
     ------
     ImportSourceError
         The server cannot be asked, or says why not.
     """
-    form = {"match[]": selector, "start": _seconds(start), "end": _seconds(end)}
+    matchers = [f"__name__=~{quote('|'.join(names))}", *([f"{label}!={quote('')}"] if label else [])]
+    form = {"match[]": f"{{{','.join(matchers)}}}", "start": _seconds(start), "end": _seconds(end)}
     try:
         return _ask(api, "series", form, series_of_answer)
     except _TooMuchError as error:
-        raise ImportSourceError(f"{api.shown}: has too many series to list ({error})") from None
+        if len(names) < 2:
+            raise ImportSourceError(f"{api.shown}: has too many series to list ({error})") from None
+    half = len(names) // 2
+    parts = (find_series(api, part, start, end, label) for part in (names[:half], names[half:]))
+    return [*dict.fromkeys(one for part in parts for one in part)]
 
 
 def read_samples(api: Api, selector: str, start: datetime, end: datetime, series: int) -> Samples:
@@ -115,7 +137,7 @@ def read_samples(api: Api, selector: str, start: datetime, end: datetime, series
     Raises
     ------
     ImportSourceError
-        The server cannot be asked, or says why not, or limits samples to less than a minute of them.
+        The server cannot be asked, or says why not, or limits samples to less than seconds of them.
     """
     length = timedelta(seconds=_MOST_SAMPLES / max(series, 1) * _USUAL_INTERVAL_S)
     length = min(max(length, _SHORTEST_CHUNK), _LONGEST_CHUNK)
@@ -155,7 +177,8 @@ def _chunk(api: Api, selector: str, start: datetime, end: datetime) -> Samples:
         return _ask(api, "query", form, samples_of_matrix)
     except _TooMuchError as error:
         if end - start < 2 * _LEAST:
-            raise ImportSourceError(f"{api.shown}: refuses even a minute of the samples of a host ({error})") from None
+            asked_for = f"{(end - start).total_seconds():.3g} s of the samples of a host"
+            raise ImportSourceError(f"{api.shown}: refuses even {asked_for} ({error})") from None
     middle = start + (end - start) / 2
     middle = middle.replace(microsecond=middle.microsecond // 1000 * 1000)
     return together([_chunk(api, selector, start, middle), _chunk(api, selector, middle, end)])
@@ -180,6 +203,10 @@ def _ask(api: Api, path: str, form: dict[str, str], parse: Callable[[bytes], _T]
             reason = f"HTTP {status}{f', {said}' if said else ''}"
             api.wait(_asked_to_wait(headers))
             continue
+        if status in _FORM_IS_LOST:
+            place = urlsplit(headers.get("Location", ""))
+            shown = urlunsplit(place._replace(netloc=place.netloc.rpartition("@")[2], query="", fragment=""))[:200]
+            raise ImportSourceError(f"{api.shown}: sends requests on to {shown!r}; give the address that they end at")
         if status in (401, 403):
             raise ImportSourceError(f"{api.shown}: refuses access (HTTP {status}); give --token-file or --header")
         if status != 200:
@@ -207,6 +234,9 @@ def _post(api: Api, url: str, form: dict[str, str]) -> tuple[int, requests.struc
     deadline = time.monotonic() + api.timeout_s
     timeouts = (min(_CONNECT_S, api.timeout_s), api.timeout_s)
     with requests.post(url, data=form, headers=api.headers, timeout=timeouts, stream=True) as response:
+        for sent_on in response.history:
+            if sent_on.status_code in _FORM_IS_LOST:
+                return sent_on.status_code, sent_on.headers, b""
         pieces, size = [], 0
         for piece in response.iter_content(_PIECE):
             pieces.append(piece)

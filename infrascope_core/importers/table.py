@@ -53,11 +53,32 @@ def samples_of_table(path: Path, raw: bytes, shape: TableShape, zone: tzinfo = U
     labels = {name: table[name].cast(pl.String) for name in shape.labels}
     labels |= {HOST: table[shape.host].cast(pl.String)} if shape.host else {}
     if not long:
-        metrics = {name: table[name].cast(pl.Float64, strict=False) for name in table.columns if name not in keys}
+        cells = {name: table[name] for name in table.columns if name not in keys}
+        metrics = {name: _numbers(values, shape) for name, values in cells.items()}
+        _check_numbers(path, cells, metrics)
         return cells_to_samples(times, labels, metrics, ",".join(table.columns))
     name, value = long
-    frame = pl.DataFrame({"ts": times, "value": table[value].cast(pl.Float64, strict=False)})
+    numbers = _numbers(table[value], shape)
+    _check_numbers(path, {value: table[value]}, {value: numbers})
+    frame = pl.DataFrame({"ts": times, "value": numbers})
     return _numbered(frame, {_NAME: table[name].cast(pl.String), **labels}, ",".join(table.columns))
+
+
+def _numbers(cells: pl.Series, shape: TableShape) -> pl.Series:
+    """Cells as numbers; what is none is null."""
+    if shape.decimal == "," and cells.dtype == pl.String:
+        cells = cells.str.replace(",", ".", literal=True)
+    return cells.cast(pl.Float64, strict=False)
+
+
+def _check_numbers(path: Path, cells: Mapping[str, pl.Series], numbers: Mapping[str, pl.Series]) -> None:
+    """Complain if there are cells, and none of them is a number."""
+    texts = [(name, values.drop_nulls()[0]) for name, values in cells.items() if values.null_count() < len(values)]
+    if texts and all(values.null_count() == len(values) for values in numbers.values()):
+        name, text = texts[0]
+        raise ImportSourceError(
+            f"{path}: expected numbers, found {str(text)[:60]!r} in column {name!r} (`decimal: ','` reads 1,5)"
+        )
 
 
 def cells_to_samples(
@@ -153,7 +174,8 @@ def _frame(path: Path, raw: bytes, shape: TableShape) -> pl.DataFrame:
         raise ImportSourceError(f"{path}: cannot be read as a table ({str(error).splitlines()[0][:200]})") from None
     if table.width > _MOST_COLUMNS:
         raise ImportSourceError(f"{path}: has {table.width:,} columns; the limit is {_MOST_COLUMNS:,}")
-    return table
+    # lists and records are neither numbers nor names
+    return table.select(name for name, dtype in table.schema.items() if not dtype.is_nested())
 
 
 def _times(path: Path, cells: pl.Series, shape: TableShape, zone: tzinfo) -> pl.Series:

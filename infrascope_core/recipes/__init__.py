@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from infrascope_core.errors import RecipeError
 from infrascope_core.run_files.columns import SUBSYSTEMS
-from infrascope_core.section import fault_in_words
+from infrascope_core.section import fault_in_words, yaml_fault_in_words
 from infrascope_core.store.folder import DataFolder
 
 Reducer = Literal["median", "mean", "sum", "max"]
@@ -165,4 +165,4 @@ def load_recipe(name_or_path: str) -> Recipe:
     except OSError as error:
         raise RecipeError(f"{name_or_path}: cannot be read ({error.strerror or error})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise RecipeError(f"{name_or_path}: cannot be read as YAML ({str(error).splitlines()[0]})") from None
+        raise RecipeError(f"{name_or_path}: cannot be read as YAML ({yaml_fault_in_words(error)})") from None

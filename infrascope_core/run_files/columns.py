@@ -27,6 +27,8 @@ _INSTANCES = (
     # cores, packages, GPUs: a number between dots, or `-` for all of them
     re.compile(r"(?<=\.)(?:\d+|-)(?=\[|\.|$)"),
     re.compile(r"(?<=^CPU:CPU)\d+(?=Utilization)"),
+    # instances of a GPU that is cut up
+    re.compile(r"(?<=\.)mig\d+(?=\[|\.|$)"),
     # interfaces, as systemd and the kernel name them; block devices
     re.compile(r"(?<=\.)(?:lo|(?:eth|ib|en|wl|ww|bond|br|veth|docker|hsn|mlx|team|tun|tap)\w*)(?=\[|\.|$)"),
     re.compile(r"(?<=\.)(?:[svh]d[a-z]+\d*|xvd[a-z]+\d*|nvme\d+n\d+(?:p\d+)?|(?:dm-|md|loop|sr|zram)\d+)(?=\[|\.|$)"),

@@ -18,6 +18,7 @@ from infrascope_core.run_files.name import is_run_name, run_key
 from infrascope_core.run_files.rejections import forget_absent, reject_unknown_names, rejected_paths, rejected_within
 from infrascope_core.run_files.runs import accepted
 from infrascope_core.run_files.sources.entry import Entry, Listing
+from infrascope_core.run_files.sources.imported import import_folder, is_import
 from infrascope_core.run_files.sources.listing import list_source
 from infrascope_core.run_files.tables import REJECTED_FILES, RUN_INVENTORY
 from infrascope_core.store.folder import DataFolder, is_remote
@@ -37,7 +38,7 @@ class Inbox:
     @cached_property
     def listings(self) -> list[Listing]:
         """What lies in each source."""
-        return [list_source(source, pins_of(self.folder)) for source in self.folder.sources]
+        return [list_source(source, kept_of(self.folder)) for source in self.folder.sources]
 
     @cached_property
     def files(self) -> dict[str, list[Entry]]:
@@ -96,7 +97,9 @@ class Inbox:
 
     @property
     def _searched(self) -> list[Path]:
-        return [source.absolute() for source in self.folder.sources if not is_remote(source)]
+        kept = kept_of(self.folder)
+        local = [source for source in self.folder.sources if not is_remote(source)]
+        return [(import_folder(each, kept) if is_import(each) else each).absolute() for each in local]
 
     def inventory(self) -> pl.DataFrame:
         """The table `run_inventory`: anew for the sources that are listed, and as it was for those that still exist."""
@@ -125,6 +128,6 @@ def _is_there(source: Path) -> bool:
     return is_remote(source) or (source.is_absolute() and source.exists())
 
 
-def pins_of(folder: DataFolder) -> Path:
-    """Where a data folder keeps at which commit the branches of data sets are read."""
+def kept_of(folder: DataFolder) -> Path:
+    """Where a data folder keeps what belongs to its sources: commits of data sets, and imported run files."""
     return folder.root / "sources"

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
+from infrascope_core.importers.sources import import_sources
 from infrascope_core.pipeline import prune, refresh
 from infrascope_core.quantities import quantity
 from infrascope_core.reports.wording import count
@@ -20,6 +21,7 @@ READ = "read_run_files"
 MAKE = "make_products"
 STUDIES = "studies"
 PRUNE = "prune_old_runs"
+IMPORT = "import_telemetry"
 BY_SCOPE = {
     READ: (Scope.ARRIVING, "Reads chosen run files into the lake, or rejects them."),
     MAKE: (Scope.PER_RUN, "Everything per run, from quality to the report, for chosen runs."),
@@ -93,6 +95,19 @@ def _prune(graph: Graph) -> dg.JobDefinition:
     return job
 
 
+@dg.op(name="import_telemetry_of_sources", description="Makes run files of what is new in sources that are telemetry.")
+def _import_telemetry(context: dg.OpExecutionContext, infrascope: DataFolderResource) -> None:
+    def on_progress(what: str, done: int, total: int) -> None:
+        context.log.info(f"{what}: {done}")
+
+    import_sources(infrascope.folder(), on_progress)
+
+
+@dg.job(name=IMPORT, description="Makes run files of what is new in sources that are telemetry (docs/importing.md).")
+def _import_job() -> None:
+    _import_telemetry()
+
+
 @dg.definitions
 def defs() -> dg.Definitions:
     """All jobs, on the graph that is being loaded."""
@@ -114,5 +129,6 @@ def defs() -> dg.Definitions:
                 "mined again. On purpose only: no schedule starts it.",
             ),
             _prune(graph),
+            _import_job,
         ]
     )

@@ -1,4 +1,4 @@
-"""Schedules: what happens every day, whatever became of it before."""
+"""Schedules: what happens every day, or every few minutes, whatever became of it before."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,11 +7,12 @@ import dagster as dg
 
 from infrascope_core.errors import InfraScopeError
 from infrascope_core.run_files.inbox import Inbox
+from infrascope_core.run_files.sources.imported import is_import
 from infrascope_core.store.graph import Graph
 from infrascope_core.store.product import Scope
 from infrascope_dagster import loading
-from infrascope_dagster.defs.jobs import MAKE, PRUNE, READ
-from infrascope_dagster.partitions import BATCH, PARTITIONS, keys_of, range_tags, stretches
+from infrascope_dagster.defs.jobs import IMPORT, MAKE, PRUNE, READ
+from infrascope_dagster.partitions import BATCH, PARTITIONS, UNFINISHED, keys_of, range_tags, stretches
 from infrascope_dagster.resources import DataFolderResource
 
 
@@ -110,8 +111,27 @@ def pruning() -> dg.ScheduleDefinition:
     return body
 
 
+@dg.schedule(
+    name="import_regularly",
+    job_name=IMPORT,
+    cron_schedule="*/10 * * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every ten minutes: imports what is new in sources that are telemetry. The sensor takes it from there.",
+)
+def importing(
+    context: dg.ScheduleEvaluationContext, infrascope: DataFolderResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """A schedule that asks for the import, if a source needs it and none is under way."""
+    if not any(map(is_import, infrascope.folder().sources)):
+        yield dg.SkipReason("no source is telemetry")
+    elif context.instance.get_runs_count(dg.RunsFilter(job_name=IMPORT, statuses=UNFINISHED)):
+        yield dg.SkipReason("the import before is still going on")
+    else:
+        yield dg.RunRequest(run_key=context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M import"))
+
+
 @dg.definitions
 def defs() -> dg.Definitions:
     """All schedules, on the graph that is being loaded."""
     graph = loading.project().graph
-    return dg.Definitions(schedules=[*(schedule_of(graph, morning) for morning in MORNINGS), pruning()])
+    return dg.Definitions(schedules=[*(schedule_of(graph, morning) for morning in MORNINGS), pruning(), importing])

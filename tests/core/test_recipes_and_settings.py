@@ -298,6 +298,10 @@ def test_the_defaults_are_those_of_the_works_they_come_from():
         ("recipe: [a]", "recipe: "),
         ("- recipe", "the file: "),
         ("nonsense", "the file: "),
+        (
+            "windows: " + "[" * 40 + "]" * 40,
+            "windows: expected a mapping of names to values, found a list of lists or mappings",
+        ),
         ("windows: {", "cannot be read as YAML ("),
         ("a: b: c", "cannot be read as YAML ("),
     ],

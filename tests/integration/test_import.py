@@ -124,6 +124,97 @@ def test_sar_of_this_machine(tmp_path):
     assert treatments.is_empty()  # sysstat writes rates
 
 
+# -- telemetry as a source
+
+
+@pytest.fixture
+def cluster(tmp_path) -> Iterator[tuple[StandIn, Path]]:
+    """A server with an hour of a host, and a source file that names it."""
+    (tmp_path / "jobs.txt").write_text(
+        "JobID|NodeList|Start|End|JobName\n7|h1|2026-11-20T10:00:00|2026-11-20T11:00:00|bert\n"
+    )
+    with serving(StandIn([(UP, every(15, 240)), (GPU, every(15, 240))])) as server:
+        source = tmp_path / "cluster.yaml"
+        source.write_text(f"source: prometheus\nurl: {server.url}\nsacct: jobs.txt\n")
+        yield server, source
+
+
+RUN_KEY = "train_bertforUnknown_default_2026-11-20T10-00-00_h1"
+
+
+def test_run_takes_telemetry_as_a_source(tmp_path, cluster):
+    server, source = cluster
+    data = tmp_path / "data"
+    result = infrascope("run", source, "--data", data)
+    assert result.exit_code == 0, result.output
+    assert "1 run accepted, 0 files rejected" in result.output
+    assert (data / "reports" / f"{RUN_KEY}.md").is_file()
+    asked = len(server.asked)
+    again = infrascope("run", source, "--data", data)
+    assert again.exit_code == 0 and len(server.asked) == asked, "nothing is asked for twice"
+    (tmp_path / "jobs.txt").write_text("nonsense")
+    result = infrascope("run", source, "--data", data)
+    assert result.exit_code == 1
+    assert result.output.strip().splitlines()[-1] == (
+        f"infrascope: {source}: {tmp_path}/jobs.txt: the output of sacct has no column JobID; expected that of "
+        "sacct -P --format=JobID,NodeList,Start,End,JobName"
+    )
+    assert infrascope("report", RUN_KEY, "--data", data).exit_code == 0
+
+
+@pytest.fixture
+def on_disk(tmp_path_factory):
+    """An instance that schedules can look up by reference."""
+    import dagster as dg
+
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("instance"))) as instance:
+        yield instance
+
+
+def test_dagster_imports_regularly_and_the_sensor_takes_it_from_there(tmp_path, on_disk, cluster):
+    import dagster as dg
+
+    from infrascope_dagster.definitions import build_defs
+    from infrascope_dagster.defs.schedules import importing
+    from infrascope_dagster.resources import DataFolderResource
+
+    server, source = cluster
+
+    def asked(resource: DataFolderResource) -> dg.RunRequest | dg.SkipReason:
+        context = dg.build_schedule_context(
+            instance=on_disk, scheduled_execution_time=datetime(2026, 11, 22, 6), resources={"infrascope": resource}
+        )
+        found = importing(context)
+        assert isinstance(found, Iterator)
+        only = next(found)
+        assert isinstance(only, (dg.RunRequest, dg.SkipReason))
+        return only
+
+    resource = DataFolderResource(data=str(tmp_path / "data"), sources=[str(source)])
+    definitions = build_defs(resource)
+    sensor = definitions.get_repository_def().get_sensor_def("run_file_sensor")
+
+    def arrived() -> set[str]:
+        said = sensor(dg.build_sensor_context(on_disk, resources={"infrascope": resource}, definitions=definitions))
+        assert isinstance(said, dg.SensorResult)
+        return {key for request in said.dynamic_partitions_requests or () for key in request.partition_keys}
+
+    assert arrived() == set(), "nothing is imported yet, and the sensor asks no server"
+    assert server.asked == []
+    assert isinstance(asked(resource), dg.RunRequest)
+    assert definitions.resolve_job_def("import_telemetry").execute_in_process(instance=on_disk).success
+    assert arrived() == {RUN_KEY}
+
+    server.misbehave = lambda path, form: (404, b"")
+    (tmp_path / "jobs.txt").write_text((tmp_path / "jobs.txt").read_text().replace("T10:00:00", "T10:30:00"))
+    failed = definitions.resolve_job_def("import_telemetry").execute_in_process(instance=on_disk, raise_on_error=False)
+    assert not failed.success and "answers HTTP 404" in str(failed.failure_data_for_node("import_telemetry_of_sources"))
+    assert arrived() == {RUN_KEY}, "what was imported stays"
+    plain = DataFolderResource(data=str(tmp_path / "data"), sources=[str(tmp_path)])
+    skipped = asked(plain)
+    assert isinstance(skipped, dg.SkipReason) and skipped.skip_message == "no source is telemetry"
+
+
 # -- what goes wrong is one sentence
 
 
@@ -197,7 +288,7 @@ def exporter_names(telemetry: pl.DataFrame) -> dict[str, tuple[str, float]]:
     """Columns of two GPUs that dcgm-exporter has, by its mapping read backwards."""
     found = {}
     for rule in load_mapping("dcgm_exporter").rules:
-        for gpu in ("0", "1"):
+        for gpu in ("0", "1") if rule.column else ():
             metric = rule.column[0].replace("{gpu}", gpu)
             if metric in telemetry.columns and rule.source.isidentifier():
                 found[metric] = (f'{rule.source}{{gpu="{gpu}",', rule.scale)

@@ -147,7 +147,8 @@ def test_update_takes_the_branch_where_it_is(tmp_path, here, archive):
     data = tmp_path / "data"
     assert infrascope("fetch", SOURCE, "--runs", 2, "--data", data).exit_code == 0
     here.commit(SECOND, Reveal_CPU__zip=archive, other__md=b"x")
-    assert infrascope("fetch", SOURCE, "--update", "--data", data).exit_code == 0
+    updated = infrascope("fetch", SOURCE, "--update", "--data", data)
+    assert updated.exit_code == 0 and f"{SOURCE}: runs are read at commit {SECOND}" in updated.output
     sent = here.sent
     assert infrascope("fetch", SOURCE, "--runs", 2, "--data", data).exit_code == 0
     assert here.sent - sent < 10_000, "the archive is the same"
@@ -175,6 +176,7 @@ def test_an_unreachable_hub_rejects_nothing_and_the_next_call_goes_on(tmp_path, 
     ("words", "sentence"),
     [
         (("fetch", SOURCE), "fetch: expected --list, --workload, --phase, --runs, or --all for every run there is"),
+        (("fetch", SOURCE, "--all", "--runs", "3"), "--all is every run there is; use either that or a selection"),
         (("fetch", SOURCE, "--workload", "GPT*"), "none of its 10 files is of workload GPT*"),
         (("fetch", SOURCE, "--phase", "test"), "phase: expected one of train, infer, fine-tuning, found test"),
         (("fetch", "runs"), "runs: expected hub:OWNER/NAME, perhaps with @REVISION"),

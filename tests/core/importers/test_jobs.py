@@ -20,6 +20,7 @@ from infrascope_core.importers.jobs import (
     of_label,
     time_zone,
 )
+from infrascope_core.importers.writing import word
 
 SACCT = """\
 JobID|NodeList|Start|End|JobName
@@ -39,8 +40,26 @@ def test_jobs_are_those_that_have_ended_without_their_steps():
     )
     assert listing.notes == (
         "1 of the jobs in the output of sacct never started",
-        "1 of the jobs in the output of sacct have not ended; import them when they have",
+        "1 of the jobs in the output of sacct have not ended yet, and are left for a later import",
     )
+
+
+def test_a_name_can_hold_anything_and_stops_no_other_job():
+    times = "2026-11-20T10:00:00|2026-11-20T11:00:00"
+    text = f"JobID|NodeList|Start|End|JobName\n1|h1|{times}|a\nb|c\n2|h1|{times}|x\u2028y\x0cz\n3|h1|2026-11"
+    listing = jobs_of_sacct(text)
+    assert [(job.number, job.name) for job in listing.jobs] == [("1", "a"), ("2", "x\u2028y\x0cz")]
+    assert listing.notes == ("2 lines of the output of sacct are no jobs, such as line 3: left out",)
+    in_front = jobs_of_sacct(f"JobName|JobID|NodeList|Start|End\na|b|1|h1|{times}\na|2|h1|{times}\n")
+    assert [job.number for job in in_front.jobs] == ["2"]
+
+
+def test_jobs_without_length_are_left_out():
+    """An hour that occurs twice, when the clock is put back, can end a job before it began."""
+    text = "JobID|NodeList|Start|End\n1|h|2026-10-25T02:50:00|2026-10-25T02:10:00\n2|h|1795168800|1795168800\n"
+    listing = jobs_of_sacct(text, ZoneInfo("Europe/Berlin"))
+    assert listing.jobs == ()
+    assert listing.notes[0].startswith("2 of the jobs in the output of sacct have no length; if the clock was put back")
 
 
 def test_times_of_sacct_are_those_of_the_cluster_or_seconds():
@@ -55,8 +74,10 @@ def test_times_of_sacct_are_those_of_the_cluster_or_seconds():
     [
         ("", "has no column JobID"),
         ("JobID|Start|End\n", "has no column NodeList"),
-        ("JobID|NodeList|Start|End\n1|h|2026-11-20T10:00:00\n", "line 2 of the output of sacct has 3 of 4 columns"),
-        ("JobID|NodeList|Start|End\n1|h|yesterday|2026-11-20T10:00:00\n", "expected a time as .*, found 'yesterday'"),
+        (
+            "JobID|NodeList|Start|End\n1|h|yesterday|2026-11-20T10:00:00\n",
+            "line 2 of the output of sacct: expected a time as .*, found 'yesterday'",
+        ),
         ("JobID|NodeList|Start|End\n1|h[1-|2026-11-20T10:00:00|2026-11-20T11:00:00\n", "expected a host list"),
     ],
 )
@@ -111,11 +132,18 @@ def test_a_range_keeps_its_leading_zeros(first, length, width):
         ("gpu01.cluster.lab:9100", "gpu01", "gpu01.cluster.lab"),
         ("gpu01", "gpu01", "gpu01"),
         ("10.0.0.7:9100", "10.0.0.7", "10.0.0.7"),
-        ("[fe80::1]:9100", "[fe80::1]", "[fe80::1]"),
+        ("[fe80::1]:9100", "fe80--1", "fe80--1"),
     ],
 )
 def test_hosts_lose_port_and_domain(text, short, full):
     assert (host_name(text), host_name(text, full=True)) == (short, full)
+
+
+def test_addresses_of_ipv6_stay_distinct_and_can_be_names():
+    texts = ["::1", "::2", "[::1]:9100", "fd00::", "fd00::1", "fd00::9100", "[FD00::1]", "fe80::1%eth0"]
+    hosts = [host_name(text) for text in texts]
+    assert hosts == ["0--1", "0--2", "0--1", "fd00--0", "fd00--1", "fd00--9100", "fd00--1", "fe80--1-eth0"]
+    assert [word(host) for host in hosts] == hosts
 
 
 def test_a_label_names_a_job_from_its_first_to_its_last_sample():

@@ -63,6 +63,25 @@ def test_nvidia_smi_of_two_gpus():
     }
 
 
+SMI_MIG = """\
+timestamp, index, mig.mode.current, utilization.gpu [%], memory.used [MiB], power.draw [W]
+2026/11/20 10:00:00.123, 0, Enabled, [N/A], 21034 MiB, 212.50 W
+2026/11/20 10:00:00.123, 1, Disabled, 97 %, 71234 MiB, 612.50 W
+"""
+
+
+def test_nvidia_smi_of_a_gpu_that_is_cut_up():
+    """It lists GPUs only, with what is measured of the whole."""
+    rows = joined(samples_of_nvidia_smi(FILE, SMI_MIG.encode()), "nvidia_smi")
+    assert rows.drop("ts").row(0, named=True) == {
+        "GPU: utilization.gpu.1[%]": 97,
+        "GPU: memory.used.0[MiB]": 21034,
+        "GPU: memory.used.1[MiB]": 71234,
+        "GPU: power.draw.0[W]": 212.5,
+        "GPU: power.draw.1[W]": 612.5,
+    }
+
+
 def test_nvidia_smi_without_units_and_continued():
     text = "timestamp, utilization.gpu\n2026/11/20 10:00:00.000, 5\n"
     rows = joined(samples_of_nvidia_smi(FILE, (text + text.replace("00.000, 5", "01.000, 6")).encode()), "nvidia_smi")
@@ -107,6 +126,34 @@ def test_dcgmi_by_start_and_interval():
     assert "GPU: profiling.PIPE_TENSOR_ACTIVE.1[%]" not in rows.columns
 
 
+MIG = """\
+# Entity  GRACT  TENSO  FBUSD  POWER
+      Id
+    GPU 0  0.457  0.442  N/A    212.5
+  GPU-I 0  0.534  0.516  4096   212.5
+  GPU-I 1  0.380  0.368  512    212.5
+   GPU 10  0.100  0.000  38000  80.0
+  GPU-CI 0  0.5  0.5  1  1
+    GPU 0  0.845  0.816  N/A    230.0
+  GPU-I 0  0.989  0.955  4096   230.0
+  GPU-I 1  0.700  0.677  640    230.0
+   GPU 10  0.200  0.000  38000  81.0
+"""
+
+
+def test_dcgmi_of_instances_of_a_gpu():
+    """They are numbered over the whole host; its other entities are passed over."""
+    samples = samples_of_dcgmi(FILE, MIG.encode(), start=datetime(2026, 11, 20, 10), interval_s=1)
+    rows = joined(samples, "dcgmi_dmon")
+    assert rows.height == 2
+    assert rows["GPU: profiling.GR_ENGINE_ACTIVE.0[%]"].to_list() == pytest.approx([45.7, 84.5])
+    assert rows["GPU: profiling.GR_ENGINE_ACTIVE.mig0[%]"].to_list() == pytest.approx([53.4, 98.9])
+    assert rows["GPU: profiling.GR_ENGINE_ACTIVE.mig1[%]"].to_list() == [38, 70]
+    assert rows["GPU: memory.used.mig1[MiB]"].to_list() == [512, 640]
+    assert rows["GPU: memory.used.10[MiB]"].to_list() == [38000, 38000]
+    assert "GPU: memory.used.0[MiB]" not in rows.columns
+
+
 def test_dcgmi_with_times_in_front():
     stamped = "\n".join(f"2026-11-20T10:00:0{i // 4}.5 {line}" for i, line in enumerate(DMON.splitlines()))
     rows = joined(samples_of_dcgmi(FILE, stamped.encode(), ZoneInfo("Europe/Berlin")), "dcgmi_dmon")
@@ -129,6 +176,22 @@ def test_dcgmi_that_cannot_be_read(text, said):
 
 
 # -- LDMS
+
+RECORDS = """\
+#Time,Time_usec,ProducerName,component_id,job_id,app_id,name,rx_bytes,tx_bytes
+1558387831.001,1000,s0,0,0,0,eth0,100,10
+1558387831.001,1000,s0,0,0,0,ib0,7000,70
+1558387832.001,1000,s0,0,0,0,eth0,200,nan
+1558387832.001,1000,s0,0,0,0,ib0,8000,80
+"""
+
+
+def test_ldms_with_a_row_for_each_device():
+    """Sets of records name the device in a column; without it, all of them were the last one."""
+    rows = joined(samples_of_ldms(FILE, RECORDS.encode()), "ldms")
+    assert rows["NetworkInterStat:rx_bytes.eth0[Bytes]"].to_list() == [100, 200]
+    assert rows["NetworkInterStat:rx_bytes.ib0[Bytes]"].to_list() == [7000, 8000]
+
 
 MEMINFO = """\
 #Time,Time_usec,ProducerName,component_id,job_id,app_id,MemTotal,MemFree,MemAvailable,Active(anon)
@@ -295,6 +358,27 @@ def test_a_wide_table_as_csv_and_as_parquet():
     }
     for raw in (table.write_csv().encode(), parquet.getvalue()):
         assert joined(samples_of_table(FILE, raw, shape_of(described)), described).to_dict(as_series=False) == expected
+
+
+def test_a_table_with_decimal_commas_and_with_columns_that_are_no_numbers():
+    described = mapping(layout="wide", time="t", separator=";", decimal=",", labels=["outlet"])
+    rows = joined(
+        samples_of_table(FILE, b"t;outlet;power;note\n2026-11-20T10:00:00;3;1,5;on\n", shape_of(described)), described
+    )
+    assert rows["PDU:power.3[W]"].to_list() == [1.5]
+    parquet = BytesIO()
+    table = pl.DataFrame({"t": ["2026-11-20T10:00:00"], "outlet": ["3"], "power": [1.5], "all": [[1, 2]]})
+    table.write_parquet(parquet)
+    described = mapping(layout="wide", time="t", labels=["outlet"])
+    rows = joined(samples_of_table(FILE, parquet.getvalue(), shape_of(described)), described)
+    assert rows["PDU:power.3[W]"].to_list() == [1.5]
+
+
+@pytest.mark.parametrize("layout", [{"layout": "wide"}, {"layout": "long", "name": "what", "value": "power"}])
+def test_a_table_without_a_number_is_said(layout):
+    described = mapping(time="t", separator=";", **layout)
+    with pytest.raises(ImportSourceError, match="expected numbers, found '1,5' in column 'power'"):
+        samples_of_table(FILE, b"t;power;what\n2026-11-20T10:00:00;1,5;power\n", shape_of(described))
 
 
 @pytest.mark.parametrize(

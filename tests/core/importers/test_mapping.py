@@ -17,8 +17,9 @@ from infrascope_core.importers.mapping import (
     JobLabel,
     Mapping,
     job_of,
+    lacking,
     load_mapping,
-    source_pattern,
+    source_patterns,
     targets,
     unmapped,
 )
@@ -140,7 +141,7 @@ def test_hostile_label_values_make_clean_names(value, shown):
 
 
 def test_names_for_a_query_need_no_named_groups():
-    pattern = source_pattern([load_mapping("node_exporter"), load_mapping("dcgm_exporter")])
+    pattern = "|".join(source_patterns([load_mapping("node_exporter"), load_mapping("dcgm_exporter")]))
     assert "?P<" not in pattern
     assert re.fullmatch(pattern, "node_memory_MemFree_bytes") and not re.fullmatch(pattern, "up")
 
@@ -160,6 +161,8 @@ def test_what_no_rule_fits_is_listed():
         ("rules: [{source: a, type: histogram}]", "expected one of counter, gauge, state"),
         ("rules: [{source: a, scale: 0}]", "rules.0.scale: expected a number above 0, found 0"),
         ("rules: [{source: a, colum: 'S:x[-]'}]", "unknown; did you mean column?"),
+        ("table: {layout: long, time: t}\nrules: [{source: a}]", "table: a long table has a column"),
+        ("rules: [{source: a, where: {cpu: 3}}]", "rules.0.where.cpu: expected a string, found 3"),
         ("[", "cannot be read as YAML"),
     ],
 )  # fmt: skip
@@ -169,6 +172,25 @@ def test_what_is_wrong_in_a_mapping_is_said_in_one_sentence(tmp_path, text, said
     with pytest.raises(ImportSourceError) as error:
         load_mapping(str(path))
     assert said in str(error.value) and "\n" not in str(error.value) and str(error.value).startswith(str(path))
+
+
+def test_what_is_no_yaml_is_said_with_its_line(tmp_path):
+    path = tmp_path / "site.yaml"
+    path.write_text("rules:\n  - {source: a, column: S:x[-], type: gauge}\n")
+    with pytest.raises(
+        ImportSourceError, match=r"cannot be read as YAML \(line 2: expected ',' or '}', but got '\['\)"
+    ):
+        load_mapping(str(path))
+
+
+def test_series_that_lack_a_label_of_their_column_are_said_once_a_rule():
+    text = {"rules": [{"source": "power", "column": ["P:all.{rack}[W]", "P:one.{outlte}[W]"]}, {"source": "energy"}]}
+    site = Mapping.model_validate(text)
+    series = [Series.of("power", {"outlet": outlet}) for outlet in "ab"]
+    assert lacking([*series, Series.of("energy", {}), Series.of("zoo", {})], [site]) == [
+        "power lacks the label rack that its column names, and was left out"
+    ]
+    assert lacking([Series.of("power", {"rack": "1"})], [site]) == []
 
 
 def test_an_unknown_mapping_names_those_that_there_are():

@@ -9,6 +9,8 @@ import pytest
 
 from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers import openmetrics
+from infrascope_core.importers.joining import Joined, join
+from infrascope_core.importers.mapping import load_mapping, targets
 from infrascope_core.importers.openmetrics import samples_of_text
 
 DUMP = Path("dump.om")
@@ -82,3 +84,73 @@ def test_what_is_wrong_is_said_with_its_line(text, said):
 def test_an_empty_dump_has_no_samples():
     assert samples_of_text(DUMP, b"# EOF\n").series == ()
     assert samples_of_text(DUMP, b"").values.is_empty()
+
+
+# -- as dcgm-exporter prints it: a GPU that is cut up (MIG) in a host beside one that is not
+
+INSTANCES = """\
+DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-06357e72",pci_bus_id="00000000:07:00.0",device="nvidia0",modelName="NVIDIA A100-SXM4-40GB",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",Hostname="gpu01",DCGM_FI_DRIVER_VERSION="535.154.05"} 1410
+DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-06357e72",pci_bus_id="00000000:07:00.0",device="nvidia0",modelName="NVIDIA A100-SXM4-40GB",GPU_I_PROFILE="3g.20gb",GPU_I_ID="2",Hostname="gpu01",DCGM_FI_DRIVER_VERSION="535.154.05"} 1410
+DCGM_FI_DEV_SM_CLOCK{gpu="1",UUID="GPU-604c7a18",pci_bus_id="00000000:0F:00.0",device="nvidia1",modelName="NVIDIA A100-SXM4-40GB",Hostname="gpu01",DCGM_FI_DRIVER_VERSION="535.154.05"} 1095
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-06357e72",device="nvidia0",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",Hostname="gpu01"} 0
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-604c7a18",device="nvidia1",Hostname="gpu01"} 97
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-06357e72",device="nvidia0",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",Hostname="gpu01"} 12
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-06357e72",device="nvidia0",GPU_I_PROFILE="3g.20gb",GPU_I_ID="2",Hostname="gpu01"} 18000
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-604c7a18",device="nvidia1",Hostname="gpu01"} 30000
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-06357e72",device="nvidia0",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",Hostname="gpu01"} 0.5
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-06357e72",device="nvidia0",GPU_I_PROFILE="3g.20gb",GPU_I_ID="2",Hostname="gpu01"} 0.25
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="1",UUID="GPU-604c7a18",device="nvidia1",Hostname="gpu01"} 1
+"""
+# ruff: noqa: E501 - lines as the exporter prints them
+WHOLE = """\
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-06357e72",device="nvidia0",Hostname="gpu01"} 18400
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-06357e72",device="nvidia0",Hostname="gpu01"} 0.375
+"""
+OF_INSTANCES = {
+    "GPU: memory.used.0.mig2[MiB]": 18000,
+    "GPU: memory.used.0.mig7[MiB]": 12,
+    "GPU: memory.used.0[MiB]": 18012,
+    "GPU: memory.used.1[MiB]": 30000,
+    "GPU: profiling.GR_ENGINE_ACTIVE.0.mig2[%]": 25,
+    "GPU: profiling.GR_ENGINE_ACTIVE.0.mig7[%]": 50,
+    "GPU: profiling.GR_ENGINE_ACTIVE.1[%]": 100,
+    "GPU: clocks.sm.0[MHz]": 1410,
+    "GPU: clocks.sm.1[MHz]": 1095,
+    "GPU: utilization.gpu.1[%]": 97,
+}
+
+
+def scraped(exposition: str) -> Joined:
+    """What an exporter prints, twice, as a dump of the server has it."""
+    text = "".join(f"{line} {1795168800 + 15 * i}\n" for i in range(2) for line in exposition.splitlines())
+    samples = samples_of_text(DUMP, f"{text}# EOF\n".encode())
+    return join(
+        samples,
+        targets(samples.series, [load_mapping("dcgm_exporter")]),
+        datetime(2026, 11, 20),
+        datetime(2026, 11, 21),
+    )
+
+
+def test_instances_of_a_gpu_are_devices_of_their_own():
+    found = scraped(INSTANCES)
+    assert found.rows.drop("ts").row(1, named=True) == OF_INSTANCES
+    assert found.notes == (), "what is repeated for every instance contradicts nothing"
+
+
+def test_a_gpu_beside_its_instances_is_not_added_to_them():
+    found = scraped(INSTANCES + WHOLE)
+    assert found.rows.drop("ts").row(1, named=True) == OF_INSTANCES | {"GPU: profiling.GR_ENGINE_ACTIVE.0[%]": 37.5}
+    assert found.notes == ("1 series say what another says, such as GPU: memory.used.0[MiB], and were left out",)
+
+
+def test_without_instances_a_gpu_is_one_device():
+    whole = "\n".join(line for line in INSTANCES.splitlines() if "GPU_I_ID" not in line)
+    assert sorted(scraped(f"{whole}\n{WHOLE}").rows.columns[1:]) == [
+        "GPU: clocks.sm.1[MHz]",
+        "GPU: memory.used.0[MiB]",
+        "GPU: memory.used.1[MiB]",
+        "GPU: profiling.GR_ENGINE_ACTIVE.0[%]",
+        "GPU: profiling.GR_ENGINE_ACTIVE.1[%]",
+        "GPU: utilization.gpu.1[%]",
+    ]

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -13,12 +14,13 @@ from infrascope_core.errors import ImportSourceError
 from infrascope_core.importers import importing, prometheus
 from infrascope_core.importers.importing import Plan, import_prometheus, jobs_of_prometheus
 from infrascope_core.importers.jobs import Job, Listing, by_hand
-from infrascope_core.importers.mapping import JobLabel, load_mapping
+from infrascope_core.importers.mapping import JobLabel, Mapping, load_mapping
 from infrascope_core.importers.prometheus import Api, find_series, read_samples, selector_of
 from infrascope_core.run_files.reader import read_run_file
 from tests.core.importers.standin import StandIn, failed, ok, serving
 
 START = datetime(2026, 11, 20, 10)
+RULES = load_mapping("node_exporter").rules
 ZERO = 1795168800.0
 """The same, in seconds since 1970."""
 HOUR = START + timedelta(hours=1)
@@ -59,9 +61,9 @@ def test_a_server_that_limits_samples_is_asked_for_less(server):
     assert len(server.asked) == 1 + 2 + 4
 
 
-def test_a_server_that_refuses_even_a_minute_is_given_up(server):
+def test_a_server_that_refuses_even_seconds_is_given_up(server):
     server.most_samples = 0
-    with pytest.raises(ImportSourceError, match=r"refuses even a minute of the samples of a host .*too many samples"):
+    with pytest.raises(ImportSourceError, match=r"refuses even \d\.\d+ s of the samples of a host .*too many samples"):
         read_samples(api(server), selector_of(["node_load1"]), START, HOUR, 1)
 
 
@@ -88,14 +90,14 @@ def test_limits_are_worded_differently(server, refusal):
 def test_what_may_pass_is_tried_again(server, status):
     left = [failed(status, "try later"), (status, b"")]
     server.misbehave = lambda path, form: left.pop() if left else None
-    assert len(find_series(api(server), selector_of(["node_load1"]), START, HOUR)) == 1
+    assert len(find_series(api(server), ["node_load1"], START, HOUR)) == 1
     assert len(server.asked) == 3
 
 
 def test_a_server_that_always_fails_ends_in_one_sentence(server):
     server.misbehave = lambda path, form: failed(500, "disk\nfull")
     with pytest.raises(ImportSourceError) as error:
-        find_series(api(server), selector_of(["node_load1"]), START, HOUR)
+        find_series(api(server), ["node_load1"], START, HOUR)
     assert str(error.value) == f"{server.url}: does not answer after 4 attempts (HTTP 500, disk full)"
     assert len(server.asked) == 4
 
@@ -114,7 +116,7 @@ def test_a_server_that_always_fails_ends_in_one_sentence(server):
 def test_other_answers_end_in_one_sentence(server, answer, said):
     server.misbehave = lambda path, form: answer
     with pytest.raises(ImportSourceError, match=said) as error:
-        find_series(api(server), selector_of(["node_load1"]), START, HOUR)
+        find_series(api(server), ["node_load1"], START, HOUR)
     assert str(error.value).startswith(server.url) and "\n" not in str(error.value)
     assert len(server.asked) == 1
 
@@ -124,7 +126,7 @@ def test_a_server_that_hangs_is_given_up_in_time():
         began = time.monotonic()
         hanging = Api(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2, wait=lambda seconds: None)
         with pytest.raises(ImportSourceError, match=r"does not answer after 4 attempts \(no answer in time\)"):
-            find_series(hanging, "{}", START, HOUR)
+            find_series(hanging, ["x"], START, HOUR)
         assert time.monotonic() - began < 5
 
 
@@ -157,7 +159,7 @@ def test_a_server_that_trickles_is_given_up_in_time():
             slow = Api(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout_s=0.3, wait=lambda seconds: None)
             began = time.monotonic()
             with pytest.raises(ImportSourceError, match="no answer in time"):
-                find_series(slow, "{}", START, HOUR)
+                find_series(slow, ["x"], START, HOUR)
             assert time.monotonic() - began < 5
         finally:
             over.set()
@@ -169,7 +171,7 @@ def test_nobody_there():
         port = free.getsockname()[1]
     gone = Api(f"http://user:secret@127.0.0.1:{port}", wait=lambda seconds: None)
     with pytest.raises(ImportSourceError, match=r"^http://127.0.0.1:\d+: .*the connection was refused or cut") as error:
-        find_series(gone, "{}", START, HOUR)
+        find_series(gone, ["x"], START, HOUR)
     assert "secret" not in str(error.value)
 
 
@@ -195,7 +197,7 @@ def test_headers_and_pauses(server):
     left = [failed(503, "busy")]
     server.misbehave = lambda path, form: left.pop() if left else None
     asked = Api(server.url + "/", {"Authorization": "Bearer t", "X-Scope-OrgID": "lab"}, wait=waits.append)
-    find_series(asked, selector_of(["node_load1"]), START, HOUR)
+    find_series(asked, ["node_load1"], START, HOUR)
     assert server.headers[-1]["X-Scope-OrgID"] == "lab" and server.headers[-1]["Authorization"] == "Bearer t"
     assert waits == [0.0, 1.0]
     assert prometheus._asked_to_wait({"Retry-After": "7"}) == 7  # type: ignore[arg-type]
@@ -208,6 +210,29 @@ def test_headers_and_pauses(server):
 def plan(tmp_path, **options) -> Plan:
     mappings = tuple(map(load_mapping, ("node_exporter", "dcgm_exporter", "cgroup_exporter")))
     return Plan(tmp_path / "runs", mappings, **options)
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_server_that_sends_on_is_said_unless_nothing_is_lost_by_it(server, status):
+    class SendsOn(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Location", f"{server.url}{self.path}")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), SendsOn) as httpd:
+        threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
+        asked = Api(f"http://127.0.0.1:{httpd.server_port}")
+        if status == 307:
+            assert len(find_series(asked, ["node_load1"], START, HOUR)) == 1
+        else:
+            with pytest.raises(ImportSourceError, match=f"sends requests on to '{server.url}/api/v1/series'; give the"):
+                find_series(asked, ["node_load1"], START, HOUR)
+        httpd.shutdown()
 
 
 GPU = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "job": "dcgm", "instance": "10.0.0.7:9400", "Hostname": "h1", "gpu": "0"}
@@ -302,6 +327,31 @@ def test_jobs_by_a_label(server, tmp_path):
         jobs_of_prometheus(api(server), JobLabel(label="slurm_job"), START, HOUR, plan(tmp_path))
 
 
+def test_a_server_that_limits_series_is_asked_for_some_names_at_a_time(server, tmp_path):
+    server.series = [
+        ({**UP, "__name__": name}, every(15, 3))
+        for name in ("node_load1", "node_forks_total", "node_context_switches_total")
+    ]
+    expected = list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path / "a")))
+    whole = server.answer
+
+    def limited(path: str, form: dict[str, str]) -> tuple[int, bytes]:
+        if path.endswith("series") and whole(path, form)[1].count(b"__name__") > 1:
+            return failed(422, "the number of matching timeseries exceeds 1; either narrow down the search")
+        return whole(path, form)
+
+    server.answer = limited
+    outcomes = list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path / "b")))
+    assert (
+        [(each.metrics, each.samples) for each in outcomes]
+        == [(each.metrics, each.samples) for each in expected]
+        == [(3, 3)]
+    )
+    server.series.append(({**UP, "replica": "b"}, every(15, 3)))
+    with pytest.raises(ImportSourceError, match=r"has too many series to list \(the number"):
+        list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path / "c")))
+
+
 def test_an_empty_server_and_a_job_without_samples(server, tmp_path):
     server.series.append(({**UP, "instance": "h2:9100"}, every(15, 3)))
     late = Listing((Job(START, HOUR, None, "1"), Job(HOUR - timedelta(minutes=1), HOUR, ("h2",), "2")))
@@ -315,12 +365,52 @@ def test_an_empty_server_and_a_job_without_samples(server, tmp_path):
         list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path)))
 
 
+def test_hosts_that_are_called_something_else_are_said(server, tmp_path):
+    """Who scrapes addresses has no host of sacct's."""
+    server.series = [({**UP, "instance": f"10.0.0.{i}:9100", "node": f"gpu{i}"}, every(15, 3)) for i in range(5)]
+    jobs = Listing((Job(START, HOUR, ("gpu1", "gpu2"), "1"),))
+    said = (
+        r"none of the jobs' 2 hosts \(gpu1, gpu2\) is one of the 5 with samples \(10.0.0.0, 10.0.0.1, 10.0.0.2, ...\); "
+        "--host-label says which label names them"
+    )
+    with pytest.raises(ImportSourceError, match=said):
+        list(import_prometheus(api(server), jobs, Plan(tmp_path, (Mapping(host=("instance",), rules=RULES),))))
+    by_node = Plan(tmp_path, (Mapping(host=("instance",), rules=RULES),), host_label="node")
+    assert [each.status for each in import_prometheus(api(server), jobs, by_node)] == ["written"] * 2
+
+
+def test_hosts_of_two_domains_that_have_one_name_are_said(server, tmp_path):
+    server.series = [({**UP, "instance": f"h1.{lab}:9100"}, every(15, 3)) for lab in ("east", "west")]
+    (outcome,) = import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path / "a"))
+    assert outcome.notes[-1] == "h1.east, h1.west are taken for one host; --full-names tells them apart"
+    whole = plan(tmp_path / "b", full_names=True)
+    assert [each.notes for each in import_prometheus(api(server), by_hand(START, HOUR), whole)] == [(), ()]
+    server.series[0][0]["instance"] = "h1:9100"  # an exporter whose label is short is of the same host
+    (outcome,) = import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path / "c"))
+    assert not any("--full-names" in note for note in outcome.notes)
+
+
 def test_series_that_name_no_host_are_said(server, tmp_path):
     server.series = [({"__name__": "node_load1", "pod": "x"}, every(15, 3))]
     with pytest.raises(ImportSourceError, match=r"nothing says which host 'node_load1' is of; .*\(its labels: pod\)"):
         list(import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path)))
     (outcome,) = import_prometheus(api(server), by_hand(START, HOUR), plan(tmp_path, host_label="pod"))
     assert outcome.path.name.endswith("_x.tsv")
+
+
+def test_a_mapping_of_ones_own_with_a_mistake_is_said_and_needs_no_labels_of_hosts(server, tmp_path):
+    power = {"__name__": "site_power", "instance": "h1:9400", "outlet": "a"}
+    server.series += [(power, every(15, 3)), ({**power, "__name__": "site_energy"}, every(15, 3))]
+    rules = [
+        {"source": "site_power", "column": "PDU:power.{outlte}[W]"},
+        {"source": "site_energy", "column": "PDU:energy.{outlet}[J]"},
+    ]
+    site = Mapping.model_validate({"rules": rules})
+    (outcome,) = import_prometheus(
+        api(server), by_hand(START, HOUR), Plan(tmp_path, (site, load_mapping("node_exporter")))
+    )
+    assert set(read_run_file(outcome.path).telemetry.columns) >= {"PDU:energy.a[J]", "Procstat:load1[-]"}
+    assert outcome.notes == ("site_power lacks the label outlte that its column names, and was left out",)
 
 
 def test_more_metrics_than_a_run_file_holds_are_refused(server, tmp_path, monkeypatch):

@@ -51,6 +51,7 @@ def test_splits_host_and_metric(column, metric, of, where):
         ("NetworkInterStat_diff:rx_bytes.enp1s0f0np0[Bytes]", "NetworkInterStat_diff:rx_bytes.#[Bytes]"),
         ("NetworkInterStat_diff:rx_bytes.lo[Bytes]", "NetworkInterStat_diff:rx_bytes.#[Bytes]"),
         ("GPU: power.draw.1[W]", "GPU: power.draw.#[W]"),
+        ("GPU: memory.used.0.mig7[MiB]", "GPU: memory.used.#.#[MiB]"),  # an instance is not as large as a GPU
         ("Storage:sectors_read.nvme0n1p2[count]", "Storage:sectors_read.#[count]"),
         ("Turbostat:C1%.7[%]", "Turbostat:C1%.#[%]"),  # C1 is not C2
         ("Server:d04[-]", "Server:d04[-]"),  # nobody knows whether d04 and d05 are of one kind
