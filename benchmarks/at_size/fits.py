@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -15,6 +12,7 @@ import polars as pl
 import polars.selectors as cs
 from rich.console import Console
 
+from benchmarks.at_size.pooled import PROCESSES, made_alone
 from benchmarks.pipeline import Claim
 from infrascope_core.anomalies.tables import WINDOW_FEATURES
 from infrascope_core.contract import Table
@@ -28,27 +26,19 @@ from infrascope_core.symbols.tables import CURATED_METRICS, GROUP_WINDOWS
 RUNS, WORKLOADS = 4_522, 60
 """Runs and workloads of the public data set: 13 models, 4 tasks, training and inference, two platforms."""
 MINUTES = 6.0
+FEW = 4
+"""Workloads of which baselines are measured."""
 SIMULATED = 4
 """Runs that all others are copies of, with jitter."""
 POOLED = ("metric_catalog", "pruning_curve", "thresholds")
 _JITTER = 0.01
-_FIT = """
-import json, resource, sys, time
-from pathlib import Path
-from infrascope_core.pipeline import GRAPH
-from infrascope_core.store.folder import DataFolder
-start = time.perf_counter(), time.process_time()
-made = GRAPH.make_pooled(DataFolder(Path(sys.argv[1])), sys.argv[2], refit=True)
-print(json.dumps([time.perf_counter() - start[0], time.process_time() - start[1],
-    resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, made.height]))
-"""
 
 
 def claims(console: Console) -> Iterator[Claim]:
     """Fit on the real products of simulated runs under thousands of run keys.
 
-    What is fitted over all runs is measured over all. Baselines are fitted workload by workload, so one with its share
-    of the runs is measured, and counts as often as there are workloads.
+    What is fitted over all runs is measured over all. Baselines are fitted workload by workload, so a few with their
+    share of the runs are measured, and count as often as there are workloads.
     """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -56,26 +46,20 @@ def claims(console: Console) -> Iterator[Claim]:
             write_job(Job("gpu", minutes=MINUTES, seed=number), place / "runs")
         made = DataFolder(place / "made", sources=(place / "runs",))
         refresh(made)
-        everyone, one = DataFolder(place / "everyone"), DataFolder(place / "one")
+        everyone, few = DataFolder(place / "everyone"), DataFolder(place / "few")
         _copies(made, everyone, RUNS, (QUALITY_METRICS, GROUP_WINDOWS, CURATED_METRICS))
-        found = {table: _fit(everyone, table) for table in POOLED}
-        _copies(made, one, -(-RUNS // WORKLOADS), (QUALITY_METRICS, WINDOW_FEATURES), workloads=1)
-        _fit(one, "metric_catalog")
-        found["baselines"] = _fit(one, "baselines")
-    for table, (seconds, cpu, gib, rows) in found.items():
-        of = f"a workload of {-(-RUNS // WORKLOADS)} runs" if table == "baselines" else f"{RUNS:,} runs"
-        console.print(f"{table} of {of}: {seconds:.1f} s, {cpu:.1f} s of CPU, {gib:.2f} GiB, {rows:,.0f} rows")
-    seconds = sum(found[table][0] for table in POOLED) + WORKLOADS * found["baselines"][0]
-    yield Claim(f"catalogue, its curve and levels of {RUNS:,} runs", sum(found[t][0] for t in POOLED), 300, "s")
-    yield Claim(f"all fits of {RUNS:,} runs in {WORKLOADS} workloads", seconds, 300, "s")
-    yield Claim("peak memory of a fit", max(gib for _, _, gib, _ in found.values()), 4.0, "GiB")
-
-
-def _fit(folder: DataFolder, table: str) -> tuple[float, float, float, float]:
-    """Seconds, CPU seconds, peak memory (GiB) and rows of a fit in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", _FIT, str(folder.root), table], check=True, capture_output=True)
-    seconds, cpu, gib, rows = json.loads(done.stdout)
-    return seconds, cpu, gib, rows
+        found = {table: made_alone(everyone, [table]) for table in POOLED}
+        _copies(made, few, FEW * -(-RUNS // WORKLOADS), (QUALITY_METRICS, WINDOW_FEATURES), workloads=FEW)
+        made_alone(few, ["metric_catalog"])
+        found["baselines"] = made_alone(few, ["baselines"])
+    for table, cost in found.items():
+        of = f"{FEW} workloads of {-(-RUNS // WORKLOADS)} runs each" if table == "baselines" else f"{RUNS:,} runs"
+        console.print(f"{table} of {of}: {cost}")
+    pooled = sum(found[table].wall_s for table in POOLED)
+    seconds = pooled + WORKLOADS / FEW * found["baselines"].wall_s
+    yield Claim(f"catalogue, its curve and levels of {RUNS:,} runs, {PROCESSES} processes", pooled, 300, "s")
+    yield Claim(f"all fits of {RUNS:,} runs in {WORKLOADS} workloads, {PROCESSES} processes", seconds, 300, "s")
+    yield Claim("peak memory of the fits, all processes", max(cost.gib for cost in found.values()), 4.0, "GiB")
 
 
 def _copies(made: DataFolder, to: DataFolder, runs: int, tables: tuple[Table, ...], workloads: int = WORKLOADS) -> None:

@@ -1,4 +1,4 @@
-"""Mining at the size of the public data set: 4,522 runs of about 490 windows, each product in a process of its own.
+"""Mining at the size of the public data set: 4,522 runs of about 490 windows, each product by itself.
 
 What is mined begins with the baskets and group windows of runs, so those are what is made here, not 98 GB of text: a
 run of each workload is simulated, and the others are that one turned in time, shorter or longer, with noise in some of
@@ -8,10 +8,8 @@ its groups. `python -m benchmarks.at_size.mining --runs 500 --place DIR` measure
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
+from benchmarks.at_size.pooled import PROCESSES, made_alone
 from benchmarks.pipeline import Claim
 from infrascope_core.patterns.products import PRODUCTS
 from infrascope_core.pipeline import refresh
@@ -42,28 +41,6 @@ _FAULTY = 0.01
 _BEGIN = datetime(2025, 4, 1)
 _FIRST_STAGES = ("run_files", "quality", "symbols")
 _MADE = [product.name for product in PRODUCTS if not product.scope.per_run]
-_MAKE = """
-import resource, sys, time
-from pathlib import Path
-from infrascope_core.pipeline import GRAPH
-from infrascope_core.store.folder import DataFolder
-folder = DataFolder.as_last_filled(Path(sys.argv[1]))
-start = time.perf_counter()
-for table in sys.argv[2:]:
-    GRAPH.make_pooled(folder, table)
-folder.lake.save_index()
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss / 2**20)
-"""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """CPU seconds and wall seconds of a process, and its peak memory, GiB."""
-
-    cpu_s: float
-    wall_s: float
-    gib: float
 
 
 def claims(console: Console, runs: int = sum(RUNS.values()), place: Path | None = None) -> Iterator[Claim]:
@@ -78,26 +55,20 @@ def claims(console: Console, runs: int = sum(RUNS.values()), place: Path | None 
         for table in _MADE:
             cost = made_alone(folder, [table])
             peak = max(peak, cost.gib)
-            console.print(f"  {table:22} {cost.cpu_s:7.1f} CPU s {cost.wall_s:7.1f} s {cost.gib:5.2f} GiB")
+            console.print(f"  {table:22} {cost}")
         whole = made_alone(folder, _MADE)
-        console.print(
-            f"  {'all in one process':22} {whole.cpu_s:7.1f} CPU s {whole.wall_s:7.1f} s {whole.gib:5.2f} GiB"
-        )
+        console.print(f"  {'all, one by one':22} {whole}")
         yield Claim(
-            f"mining of {runs:,} runs of 490 windows, one process after the lake's baskets", whole.wall_s, 120, "s"
+            f"mining of {runs:,} runs of 490 windows after the lake's baskets, {PROCESSES} processes",
+            whole.wall_s,
+            120,
+            "s",
         )
-        yield Claim("peak memory of that, and of each product by itself", max(peak, whole.gib), 2, "GiB")
+        yield Claim("peak memory of that, and of each product, all processes", max(peak, whole.gib), 2, "GiB")
 
 
 def _some(folder: DataFolder) -> list[str]:
     return accepted(folder)["run_key"].to_list()[::50]
-
-
-def made_alone(folder: DataFolder, tables: Sequence[str]) -> Cost:
-    """What pooled products cost in a process of their own; what they need must be there."""
-    command = [sys.executable, "-c", _MAKE, str(folder.root), *tables]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Cost(*map(float, done.stdout.split()))
 
 
 def fleet(place: Path, runs: int) -> DataFolder:
@@ -221,8 +192,7 @@ def main() -> None:
     if asked.only:
         folder = fleet(asked.place, asked.runs)
         for table in asked.only:
-            cost = made_alone(folder, [table])
-            console.print(f"  {table:22} {cost.cpu_s:7.1f} CPU s {cost.wall_s:7.1f} s {cost.gib:5.2f} GiB")
+            console.print(f"  {table:22} {made_alone(folder, [table])}")
         return
     for claim in claims(console, asked.runs, asked.place):
         console.print(f"{claim.what}: {claim.figure} (target {claim.target})")
