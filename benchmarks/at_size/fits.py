@@ -86,7 +86,9 @@ def _copies(made: DataFolder, to: DataFolder, runs: int, tables: tuple[Table, ..
         telemetry = to.lake.path(TELEMETRY, key)
         telemetry.parent.mkdir(parents=True, exist_ok=True)
         telemetry.hardlink_to(made.lake.path(TELEMETRY, source))
+        to.lake.made_from(TELEMETRY, key)  # as if it had been written: its footer is known
         to.lake.write(row, RUN_FILES, key, key)
+    to.lake.save_index()
 
 
 def _jittered(frame: pl.DataFrame, key: str, rng: np.random.Generator) -> pl.DataFrame:

@@ -38,7 +38,7 @@ def run(
     refit: Annotated[
         bool, typer.Option("--refit", help="Refit catalogue, thresholds and baselines from all runs.")
     ] = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes that work on runs at a time.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="Processes that work at a time.")] = 1,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 if any file was rejected.")] = False,
     debug: DebugOption = False,
 ) -> None:
