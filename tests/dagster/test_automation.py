@@ -165,6 +165,7 @@ def test_what_is_gathered_is_made_once_from_all_runs_that_are_on_their_way(clock
     assert set(clock.tick(quarter + timedelta(seconds=2))) == GATHERED
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_holds_up_nothing(clock, monkeypatch):
     first, second = (write_run(clock.location.runs, second).stem for second in (1, 2))
     with monkeypatch.context() as patch:
@@ -179,6 +180,7 @@ def test_a_run_that_failed_holds_up_nothing(clock, monkeypatch):
     assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
 
 
+@pytest.mark.slow
 def test_what_is_quoted_marks_nothing_as_unsynced_when_it_is_made_for_the_first_time(clock):
     write_run(clock.location.runs, 1)  # in which no rule is found
     clock.sense()
@@ -273,6 +275,7 @@ def test_what_failed_waits_for_the_hour(clock, monkeypatch):
     assert {"anomaly_scores", "anomaly_report"} <= set(clock.tick(clock.now + timedelta(hours=1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["quality.products.quality_metrics", "anomalies.products.baseline_of"])
 def test_what_failed_is_tried_again_when_its_run_file_was_replaced(clock, monkeypatch, broken):
     write_run(clock.location.runs, 1)
@@ -325,6 +328,7 @@ def test_the_sensor_is_capped_and_survives_a_missing_folder(clock, monkeypatch):
     assert clock.sense() == []
 
 
+@pytest.mark.slow
 def test_while_a_source_is_missing_what_was_read_is_made(clock):
     clock.settle()  # an empty folder
     key = write_run(clock.location.runs, 1).stem
@@ -337,6 +341,7 @@ def test_while_a_source_is_missing_what_was_read_is_made(clock):
     assert [set(tick) for tick in clock.settle() if tick] == [{"rejected_files", "run_inventory"}]
 
 
+@pytest.mark.slow
 def test_a_source_that_is_missing_at_first_delays_nothing_when_it_comes(clock):
     clock.location.runs.rmdir()
     assert [set(tick) for tick in clock.settle() if tick] == [{"anomaly_patterns", "fleet_page"}]
@@ -345,6 +350,7 @@ def test_a_source_that_is_missing_at_first_delays_nothing_when_it_comes(clock):
     assert [set(tick) for tick in clock.settle() if tick] == [ARRIVING, set(PRODUCTS), GATHERED]
 
 
+@pytest.mark.slow
 def test_what_is_gathered_and_failed_is_tried_again_with_the_next_run(clock, monkeypatch):
     write_run(clock.location.runs, 1)
     clock.sense()
