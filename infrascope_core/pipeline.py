@@ -110,7 +110,8 @@ def refresh(
         The folder, a source or the recipe cannot be used, or a product could not be made for another reason than a bad
         run file: one sentence, whatever the number of runs.
     """
-    folder = folder.fresh()
+    processes = Processes(jobs)
+    folder = replace(folder, processes=processes)
     recipe_of(folder)
     folder.check()
     # fits see all runs of the folder: of two that fill it, the second must not fit on half of what the first brings
@@ -119,8 +120,8 @@ def refresh(
         graph.keep_pruned(folder)
         missed = _imported(folder, on_progress)
         try:
-            with Processes(jobs) as processes:
-                work = _Work(replace(folder, processes=processes), graph, on_progress, on_made, only=only)
+            with processes:
+                work = _Work(folder, graph, on_progress, on_made, only=only)
                 work.everything(refit)
         except BaseException:
             with contextlib.suppress(Exception):  # what went wrong first is what the user must know

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -99,6 +100,21 @@ def test_several_processes_leave_the_same_bytes(tmp_path, runs):
     assert {name: os.environ.get(name) for name in THREADS} == before
     statuses = folder.lake.read_all(RUN_FILES)["status"].value_counts(sort=True).rows()
     assert statuses == [("accepted", 4), ("rejected", 1)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_was_looked_up_is_left_for_the_next_process(tmp_path, jobs):
+    """Else it opens every file of the lake to see that there is nothing to do."""
+    for second in (1, 2):
+        write_run(tmp_path / "runs", second)
+    folder = DataFolder(tmp_path / "data", sources=(tmp_path / "runs",))
+    refresh(folder, jobs=jobs, only=lambda product: product.stage in {"run_files", "quality"})
+    index = json.loads((folder.lake.root / ".fingerprints.json").read_text())
+    assert {f"{path.relative_to(folder.lake.root)}" for path in folder.lake.root.rglob("*.parquet")} - index.keys() <= {
+        # whose first table tells
+        *(f"{table}/{key}.parquet" for key in folder.lake.keys(RUN_FILES) for table in ("telemetry", "faults")),
+        *(f"metric_types/{key}.parquet" for key in folder.lake.keys(RUN_FILES)),
+    }
 
 
 def test_of_several_processes_one_failure_stops_nothing_else(tmp_path, runs):
