@@ -96,7 +96,7 @@ def _kill(process: subprocess.Popen[str], moment: float, who: str) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             return
         parent = psutil.Process(process.pid)
-        workers = [child for child in parent.children() if "spawn_main" in " ".join(child.cmdline())]
+        workers = [child for child in parent.children() if _is_worker(child)]
         if who == "parent":
             parent.kill()
             _, left = psutil.wait_procs(workers, timeout=5)
@@ -105,6 +105,13 @@ def _kill(process: subprocess.Popen[str], moment: float, who: str) -> None:
             assert not left, "orphans go on"
         elif workers:
             workers[0].kill()
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "spawn_main" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # it has just ended
+        return False
 
 
 class Whole(NamedTuple):
