@@ -70,10 +70,9 @@ def _baselines(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFr
             )
         ]
         lacking: list[_Lacking] = []
-        for done, (unit, row) in enumerate(zip(unknown, folder.each(_fit, unknown), strict=True), start=1):
+        for unit, row in zip(unknown, folder.each(_fit, unknown, tick), strict=True):
             rows += [row] if row is not None else []
             lacking += [unit] if row is None else []
-            tick(done, len(unknown))
         kept = _without_samples(folder, lacking)
         rows.append(kept)
         judged = set(kept.select(WORKLOAD_KEY).iter_rows())

@@ -4,10 +4,10 @@ contrasts between kinds of runs."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -54,7 +54,7 @@ from infrascope_core.patterns.tables import (
 from infrascope_core.patterns.tallies import Tally
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.jobs import jobs_of
-from infrascope_core.run_files.runs import accepted, rows_of_run
+from infrascope_core.run_files.runs import accepted, platforms, rows_of_run, workloads
 from infrascope_core.run_files.tables import FAULTS
 from infrascope_core.store.folder import DataFolder
 from infrascope_core.store.lake import fingerprint
@@ -63,13 +63,12 @@ from infrascope_core.symbols.levels import thresholds_of_run
 from infrascope_core.symbols.tables import BASKETS, GROUP_WINDOWS, THRESHOLDS
 
 _STAGE = "patterns"
-_Unit = TypeVar("_Unit")
 _RUNS_AT_ONCE = 64
 """Runs that are looked at together by one process."""
 
 
 def _group_aliases(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    return pl.concat([GROUP_ALIASES.empty(), *_each(folder, _aliases_of_platform, _platforms(folder), tick)])
+    return pl.concat([GROUP_ALIASES.empty(), *folder.each(_aliases_of_platform, platforms(folder), tick)])
 
 
 def _aliases_of_platform(folder: DataFolder, platform: str) -> pl.DataFrame:
@@ -82,13 +81,9 @@ def _aliases_of_platform(folder: DataFolder, platform: str) -> pl.DataFrame:
     return group_aliases((folder.lake.read(GROUP_WINDOWS, key) for key in keys), groups, platform, recipe)
 
 
-def _platforms(folder: DataFolder) -> list[str]:
-    return accepted(folder)["platform"].unique().sort().to_list()
-
-
 def _frequent_itemsets(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     mined = _mined(scopes(accepted(folder)))
-    found = _each(folder, _itemsets_of_scope, list(mined.items()), tick)
+    found = folder.each(_itemsets_of_scope, list(mined.items()), tick)
     return pl.concat([FREQUENT_ITEMSETS.empty(), *found])
 
 
@@ -104,14 +99,6 @@ def _items(folder: DataFolder, scope: str) -> Items:
     return Items.of_groups(mined_groups(folder, scope.split("/", maxsplit=1)[0]))
 
 
-def _each(
-    folder: DataFolder, make: Callable[[DataFolder, _Unit], pl.DataFrame], units: Sequence[_Unit], tick: Tick
-) -> Iterator[pl.DataFrame]:
-    for done, made in enumerate(folder.each(make, units), start=1):
-        yield made
-        tick(done, len(units))
-
-
 def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
     """The scopes that are mined: not those with the same runs as a wider one."""
     same = same_scopes(runs_of)
@@ -119,7 +106,7 @@ def _mined(runs_of: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _association_rules(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    found = _each(folder, _rules_of_scope, _scopes_tested(folder), tick)
+    found = folder.each(_rules_of_scope, _scopes_tested(folder), tick)
     return pl.concat([ASSOCIATION_RULES.empty(), *found]).sort("scope", maintain_order=True)
 
 
@@ -134,7 +121,7 @@ def _rules_of_scope(folder: DataFolder, unit: _Scope) -> pl.DataFrame:
 
 
 def _sequential_patterns(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    found = _each(folder, _orders_of_scope, _scopes_tested(folder), tick)
+    found = folder.each(_orders_of_scope, _scopes_tested(folder), tick)
     return pl.concat([SEQUENTIAL_PATTERNS.empty(), *found]).sort("scope", maintain_order=True)
 
 
@@ -176,7 +163,7 @@ def _held_by_all(folder: DataFolder, unit: _Scope, items: Items) -> list[Held]:
 
 
 def _contrasts(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    return pl.concat([CONTRASTS.empty(), *_each(folder, _contrasts_of_platform, _platforms(folder), tick)])
+    return pl.concat([CONTRASTS.empty(), *folder.each(_contrasts_of_platform, platforms(folder), tick)])
 
 
 def _contrasts_of_platform(folder: DataFolder, platform: str) -> pl.DataFrame:
@@ -205,7 +192,7 @@ def _windows_of_faults(run: Held, labels: pl.DataFrame) -> dict[str, Mask]:
 
 def _mined_scopes(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """What there was to go by: counted from the baskets, because a scope without rules leaves none behind."""
-    return pl.concat([MINED_SCOPES.empty(), *_each(folder, _scopes_of_platform, _platforms(folder), tick)])
+    return pl.concat([MINED_SCOPES.empty(), *folder.each(_scopes_of_platform, platforms(folder), tick)])
 
 
 def _scopes_of_platform(folder: DataFolder, platform: str) -> pl.DataFrame:
@@ -275,23 +262,19 @@ class _Counted:
 
 def _counted(folder: DataFolder, tick: Tick) -> dict[str, _Counted]:
     """By platform; remembered with the folder, because three products ask for it."""
-    runs = accepted(folder).sort(*WORKLOAD_KEY, "run_key")
-    state = fingerprint(folder.lake.version(THRESHOLDS) or "", *_baskets_made_from(folder, runs))
-    with one_thread():  # matrices of a run are too small for several
-        return folder.once(("counts", state), lambda: _count(folder, runs, tick))
+    state = fingerprint(folder.lake.version(THRESHOLDS) or "", *_baskets_made_from(folder, accepted(folder)))
+    return folder.once(("counts", state), lambda: _count(folder, tick))
 
 
 def _baskets_made_from(folder: DataFolder, runs: pl.DataFrame) -> list[str]:
     return [f"{key} {folder.lake.made_from(BASKETS, key)}" for key in runs["run_key"]]
 
 
-def _count(folder: DataFolder, runs: pl.DataFrame, tick: Tick) -> dict[str, _Counted]:
-    by_workload = sorted(runs.partition_by(WORKLOAD_KEY, as_dict=True).items())
-    units = [("/".join(map(str, path)), own["run_key"].to_list()) for path, own in by_workload]
+def _count(folder: DataFolder, tick: Tick) -> dict[str, _Counted]:
+    units = [("/".join(path), own["run_key"].to_list()) for path, own in workloads(folder)]
     parts: dict[str, list[tuple[str, pl.DataFrame, Counts]]] = {}
-    for done, ((scope, _), found) in enumerate(zip(units, folder.each(_count_workload, units), strict=True), start=1):
+    for (scope, _), found in zip(units, folder.each(_count_workload, units, tick), strict=True):
         parts.setdefault(scope.split("/")[0], []).append((scope, *found))
-        tick(done, len(units))
     return {
         platform: _Counted(
             all_items(folder, platform),
@@ -307,10 +290,11 @@ def _count_workload(folder: DataFolder, unit: tuple[str, list[str]]) -> tuple[pl
     scope, keys = unit
     platform = scope.split("/")[0]
     items, counts, baskets = all_items(folder, platform), [], [BASKET_COUNTS.empty()]
-    for key in keys:
-        own = held_by_run(folder, key, items)
-        counts.append(Counts.of(own, items))
-        baskets.append(basket_counts(own, items, platform))
+    with one_thread():  # matrices of a run are too small for several
+        for key in keys:
+            own = held_by_run(folder, key, items)
+            counts.append(Counts.of(own, items))
+            baskets.append(basket_counts(own, items, platform))
     return pl.concat(baskets), reduce(operator.add, counts)
 
 
@@ -328,7 +312,7 @@ def _workload_signatures(folder: DataFolder, known: pl.DataFrame, tick: Tick) ->
 
 
 def _run_identity(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
-    return pl.concat([RUN_IDENTITY.empty(), *_each(folder, _identity_of_platform, _seen(folder, tick), tick)])
+    return pl.concat([RUN_IDENTITY.empty(), *folder.each(_identity_of_platform, _seen(folder, tick), tick)])
 
 
 def _identity_of_platform(folder: DataFolder, seen: _Seen) -> pl.DataFrame:
@@ -354,12 +338,11 @@ def _seen(folder: DataFolder, tick: Tick) -> list[_Seen]:
 
 def _signatures(folder: DataFolder, tick: Tick) -> list[_Seen]:
     runs = accepted(folder).sort("run_key").select("run_key", *WORKLOAD_KEY)
-    parts = list(runs.iter_slices(_RUNS_AT_ONCE))
-    found: dict[str, list[Signature]] = {platform: [] for platform in runs["platform"].unique().sort()}
-    for done, own in enumerate(folder.each(_signatures_of_runs, [part.rows() for part in parts]), start=1):
+    parts = [part.rows() for part in runs.iter_slices(_RUNS_AT_ONCE)]
+    found: dict[str, list[Signature]] = {platform: [] for platform in platforms(folder)}
+    for own in folder.each(_signatures_of_runs, parts, tick):
         for signature in own:
             found[signature.workload.split("/")[0]].append(signature)
-        tick(done, len(parts))
     return [(unaliased_groups(folder, platform), own) for platform, own in found.items()]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import polars as pl
 
@@ -53,13 +54,7 @@ def _without_samples(folder: DataFolder, table: Table, runs: pl.DataFrame, by: S
 
 def _look(folder: DataFolder, tick: Tick) -> catalogue.Look:
     """Looks at workloads by the folder's processes, and reports how many of them were looked at."""
-
-    def look(samples: Sequence[catalogue.Sample]) -> Iterator[catalogue.Seen]:
-        for done, seen in enumerate(folder.each(_look_at, samples), start=1):
-            yield seen
-            tick(done, len(samples))
-
-    return look
+    return partial(folder.each, _look_at, tick=tick)
 
 
 def _look_at(folder: DataFolder, sample: catalogue.Sample) -> catalogue.Seen:

@@ -57,6 +57,11 @@ def rows_of_run(folder: DataFolder, table: Table, key: str) -> pl.DataFrame:
     return folder.once(what, lambda: rows.filter(pl.all_horizontal(pl.col(name) == run[name] for name in concerns)))
 
 
+def platforms(folder: DataFolder) -> list[str]:
+    """Platforms of the accepted runs, sorted."""
+    return accepted(folder)["platform"].unique().sort().to_list()
+
+
 def workloads(folder: DataFolder) -> list[tuple[tuple[str, str, str], pl.DataFrame]]:
     """Each (platform, phase, workload) with its accepted runs, sorted."""
     parts = accepted(folder).partition_by(WORKLOAD_KEY, as_dict=True)

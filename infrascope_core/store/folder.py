@@ -83,7 +83,12 @@ class DataFolder:
             self._looked_up[what] = look_up()
         return cast(_T, self._looked_up[what])
 
-    def each(self, make: Callable[[DataFolder, _Unit], _T], units: Sequence[_Unit]) -> Iterator[_T]:
+    def each(
+        self,
+        make: Callable[[DataFolder, _Unit], _T],
+        units: Sequence[_Unit],
+        tick: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Iterator[_T]:
         """What is made of each unit, in order, by the processes of this folder.
 
         Parameters
@@ -92,9 +97,14 @@ class DataFolder:
             A function of a module.
         units : sequence
             The largest first, so that none is waited for alone.
+        tick : callable
+            Called with (done, total) as the work goes on.
         """
         # others look up for themselves, and keep what they looked up for as long as they live
-        return self.processes.map(make, self if self.processes.number == 1 else self.fresh(), units)
+        given = self if self.processes.number == 1 else self.fresh()
+        for done, made in enumerate(self.processes.map(make, given, units), start=1):
+            yield made
+            tick(done, len(units))
 
     def remember_settings(self) -> None:
         """Leave the settings in the data folder, for whoever opens it later."""

@@ -12,7 +12,7 @@ from infrascope_core.quality.tables import METRIC_CATALOG
 from infrascope_core.quality.trust import excluded_as_text, excluded_on_platform, plan_of_platform
 from infrascope_core.recipes import recipe_of
 from infrascope_core.run_files.pruned import as_learnt, whole
-from infrascope_core.run_files.runs import accepted, platform_of, rows_of_run, run_file
+from infrascope_core.run_files.runs import accepted, platform_of, platforms, rows_of_run, run_file
 from infrascope_core.run_files.tables import TELEMETRY
 from infrascope_core.run_files.telemetry import KEY_COLUMNS, metrics_by_host
 from infrascope_core.store.folder import DataFolder
@@ -54,24 +54,20 @@ def _group_windows(folder: DataFolder, key: str) -> pl.DataFrame:
 def _thresholds(folder: DataFolder, known: pl.DataFrame, tick: Tick) -> pl.DataFrame:
     """Fit levels for groups of platforms that have none yet."""
     lacking = []
-    for platform, runs in _by_platform(folder):
+    for platform in platforms(folder):
+        runs = accepted(folder).filter(platform=platform)
         groups = _groups(folder.lake.files(GROUP_WINDOWS, runs["run_key"]))
         lacking += [(platform, g) for g in sorted(groups - set(known.filter(platform=platform)["metric_group"]))]
     parts, left = [known], []
-    for done, (unit, fitted) in enumerate(zip(lacking, folder.each(_fit, lacking), strict=True), start=1):
+    for unit, fitted in zip(lacking, folder.each(_fit, lacking, tick), strict=True):
         parts.append(fitted)
         left += [unit] if fitted.is_empty() else []
-        tick(done, len(lacking))
-    pruned = {platform for platform, runs in _by_platform(folder) if whole(folder, runs).height < runs.height}
+    runs = accepted(folder)
+    pruned = set(runs.join(whole(folder, runs), on="run_key", how="anti")["platform"])
     of = [(platform, group) for platform, group in left if platform in pruned]
     columns = dict.fromkeys(("platform", "metric_group"), pl.String)
     parts.append(as_learnt(folder, THRESHOLDS, pl.DataFrame(of, columns, orient="row")))
     return discretization.with_version(pl.concat(parts))
-
-
-def _by_platform(folder: DataFolder) -> list[tuple[str, pl.DataFrame]]:
-    runs = accepted(folder).partition_by("platform", as_dict=True)
-    return sorted(((str(platform), own) for (platform,), own in runs.items()), key=lambda pair: pair[0])
 
 
 def _fit(folder: DataFolder, lacking: tuple[str, str]) -> pl.DataFrame:

@@ -90,25 +90,21 @@ def schedule_of(graph: Graph, morning: Morning) -> dg.ScheduleDefinition:
     return body
 
 
-def pruning() -> dg.ScheduleDefinition:
+@dg.schedule(
+    name="prune_daily",
+    job_name=PRUNE,
+    cron_schedule="0 5 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every morning, before runs are read: drops the samples of runs older than `retention.days`.",
+)
+def pruning(
+    context: dg.ScheduleEvaluationContext, infrascope: DataFolderResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """A schedule that drops the samples of old runs, if the settings say how old."""
-
-    @dg.schedule(
-        name="prune_daily",
-        job_name=PRUNE,
-        cron_schedule="0 5 * * *",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Every morning, before runs are read: drops the samples of runs older than `retention.days`.",
-    )
-    def body(
-        context: dg.ScheduleEvaluationContext, infrascope: DataFolderResource
-    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        if infrascope.folder().settings.retention.days is None:
-            yield dg.SkipReason("retention.days is not set: everything is kept")
-        else:
-            yield dg.RunRequest(run_key=context.scheduled_execution_time.strftime("%Y-%m-%d prune"))
-
-    return body
+    if infrascope.folder().settings.retention.days is None:
+        yield dg.SkipReason("retention.days is not set: everything is kept")
+    else:
+        yield dg.RunRequest(run_key=context.scheduled_execution_time.strftime("%Y-%m-%d prune"))
 
 
 @dg.schedule(
@@ -134,4 +130,4 @@ def importing(
 def defs() -> dg.Definitions:
     """All schedules, on the graph that is being loaded."""
     graph = loading.project().graph
-    return dg.Definitions(schedules=[*(schedule_of(graph, morning) for morning in MORNINGS), pruning(), importing])
+    return dg.Definitions(schedules=[*(schedule_of(graph, morning) for morning in MORNINGS), pruning, importing])

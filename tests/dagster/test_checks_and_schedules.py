@@ -196,7 +196,7 @@ def test_samples_of_old_runs_are_dropped_if_the_settings_say_so(filled, days, mo
         scheduled_execution_time=datetime(2026, 11, 2, 5),
         resources={"infrascope": filled.resource},
     )
-    found = pruning()(context)
+    found = pruning(context)
     assert isinstance(found, Iterator)
     (asked,) = found
     assert isinstance(asked, dg.SkipReason if days is None else dg.RunRequest)
